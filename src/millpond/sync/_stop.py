@@ -1,0 +1,99 @@
+"""A stop that is asked for once, stays asked for, and reaches everything below it."""
+
+import asyncio
+from typing import final
+from weakref import WeakValueDictionary
+
+from millpond._base import Parked, park, wake
+
+
+@final
+class Stop:
+    """Asks everybody who listens to come to an end. Sticky and idempotent.
+
+    Stops form a tree: asking a parent asks its children, never the other way round.
+
+    Invariants:
+        S1  Once `is_stopped()` is true, it stays true, and `reason` stays the first one.
+        S2  A wait that begins after the stop returns from its check.
+        S3  A child is stopped whenever its parent is.
+
+    Example:
+        >>> run = Stop()
+        >>> item = run.child()
+        >>> run.stop("enough results")
+        >>> item.is_stopped(), item.reason
+        (True, 'enough results')
+    """
+
+    __slots__ = ("__weakref__", "_born", "_children", "_parent", "_parked", "_reason", "_stopped")
+
+    def __init__(self) -> None:
+        self._stopped = False
+        self._reason = ""
+        self._parked: dict[Parked, None] = {}
+        # Strong: a stop in between lives as long as somebody below it may listen (S3).
+        self._parent: Stop | None = None
+        # Weak, so that a long-lived parent does not collect its dead children; keyed by
+        # number, so that children are told in the order in which they were made.
+        self._born = 0
+        self._children: WeakValueDictionary[int, Stop] = WeakValueDictionary()
+
+    def stop(self, reason: str = "") -> None:
+        """Ask for the stop. Only the first call and its *reason* count."""
+        asked: list[Stop] = [self]
+        while asked:
+            stop = asked.pop(0)
+            if stop._stopped:
+                continue
+            stop._stopped = True
+            stop._reason = reason
+            asked.extend(stop._children.values())
+            parked, stop._parked = stop._parked, {}
+            for future in parked:
+                wake(future)
+
+    def is_stopped(self) -> bool:
+        """Whether the stop was asked for."""
+        return self._stopped
+
+    @property
+    def reason(self) -> str:
+        """Why, in the words of the first call. Empty before."""
+        return self._reason
+
+    async def wait_stopped(self) -> None:
+        """Return once the stop was asked for.
+
+        Cancellation:
+            Safe, and the wait may be started again any number of times.
+        """
+        if not self._stopped:
+            parked: Parked = asyncio.get_running_loop().create_future()
+            await park(parked, self)
+
+    def child(self) -> "Stop":
+        """Return a stop that is stopped with this one, and may be stopped alone."""
+        child = Stop()
+        if self._stopped:
+            child.stop(self._reason)
+        else:
+            child._parent = self
+            self._born += 1
+            self._children[self._born] = child
+        return child
+
+    def attach(self, parked: Parked) -> None:
+        """Complete *parked* when the stop is asked for. For waits; see `wait_stopped`."""
+        if self._stopped:
+            wake(parked)
+        else:
+            self._parked[parked] = None
+
+    def detach(self, parked: Parked) -> None:
+        """Forget *parked*, if it is known."""
+        self._parked.pop(parked, None)
+
+    def __repr__(self) -> str:
+        state = f"stopped: {self._reason!r}" if self._stopped else "not stopped"
+        return f"<Stop {state}, {len(self._parked)} waiting>"
