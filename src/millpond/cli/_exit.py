@@ -1,0 +1,81 @@
+"""Exit codes, and the three lines of an error message."""
+
+import enum
+import sys
+import traceback
+
+from millpond.errors import InputError, MillpondError, RecordError
+
+
+class Exit(enum.IntEnum):
+    """What the command returns. Of several, the most serious wins."""
+
+    OK = 0
+    ITEMS_FAILED = 1
+    """Finished, but something is not ok: items, lines of input, or the record."""
+    USAGE = 2
+    """Wrong usage, settings or input; nothing was begun, or nothing can succeed."""
+    VIOLATED = 4
+    """A promise of the library or the job does not hold."""
+    INTERRUPTED = 130
+    """Ctrl+C; the part that is finished is kept."""
+    TERMINATED = 143
+    """SIGTERM; the same."""
+
+
+SERIOUSNESS = (
+    Exit.VIOLATED,
+    Exit.USAGE,
+    Exit.INTERRUPTED,
+    Exit.TERMINATED,
+    Exit.ITEMS_FAILED,
+    Exit.OK,
+)
+"""The most serious first."""
+
+
+def most_serious(codes: "set[Exit]") -> Exit:
+    """Return the one that wins; OK of none."""
+    return next((code for code in SERIOUSNESS if code in codes), Exit.OK)
+
+
+def code_of(error: BaseException) -> Exit:
+    """Return the exit code for an error that ended the command."""
+    if isinstance(error, InputError | RecordError):
+        return Exit.USAGE
+    return Exit.ITEMS_FAILED
+
+
+def put(text: str) -> None:
+    """Write a result to standard output."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """Write a line for people to standard error; a closed terminal is no reason to fail."""
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+
+
+def say_error(error: BaseException, *, verbose: bool, where: str = "") -> None:
+    """Say what went wrong, where, and what to do; the traceback only when asked for."""
+    hint = str(getattr(error, "hint", ""))
+    place = str(getattr(error, "where", "") or getattr(error, "path", "") or where)
+    if isinstance(error, MillpondError):
+        what = str(error)
+        for known in (f"{place}: ", f" ({place})", f"; {hint}"):
+            what = what.replace(known, "") if len(known) > 3 else what  # noqa: PLR2004 - empty
+    else:
+        what = f"{type(error).__name__}: {error}"
+        hint = hint or "add -v to see where it came from"
+    say(f"millpond: {what}")
+    if place:
+        say(f"  where: {place}")
+    if hint:
+        say(f"  to do: {hint}")
+    if verbose:
+        say("".join(traceback.format_exception(error)).rstrip())
