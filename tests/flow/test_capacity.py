@@ -203,6 +203,15 @@ def test_refuses_what_cannot_be(name: str) -> None:
         dataclasses.replace(one, **{name: 0})  # type: ignore[arg-type] # a table
 
 
+@pytest.mark.parametrize("name", ["cpu", "memory_mb"])
+@pytest.mark.parametrize("value", [-1, 1.5, True])
+def test_refuses_facts_of_a_machine_that_cannot_be(name: str, value: object) -> None:
+    """Given by hand they decide, so they are looked at like the rest."""
+    facts = {"cpu": 2, "memory_mb": 5600, name: value}
+    with pytest.raises(ValueError, match=f"`{name}` must be an integer >= 0, got {value}"):
+        Capacity.resolve(**facts)  # type: ignore[arg-type] # wrong on purpose
+
+
 # --- Watermarks -------------------------------------------------------------------------
 
 

@@ -173,6 +173,36 @@ async def test_hold_takes_several_with_a_label() -> None:
     assert books(limiter) == (3, 0, 0, 0)
 
 
+async def test_hold_entered_by_two_tasks_refuses_the_second() -> None:
+    """Also while the first one still waits: neither permit is lost."""
+    limiter = Limiter(2)
+    permit = await limiter.acquire(2)
+    held = limiter.hold()
+
+    async def user() -> None:
+        async with held:
+            await turns(3)
+
+    first, second = asyncio.create_task(user()), asyncio.create_task(user())
+    await quiet()
+    permit.release()
+    await first
+    with pytest.raises(UsageError, match="for each block"):
+        await second
+    assert books(limiter) == (2, 0, 0, 0)
+
+
+async def test_async_with_left_by_another_task_is_an_error() -> None:
+    """What the task that leaves did not take is not given back in its name."""
+    limiter, stack = Limiter(1, name="llm"), contextlib.AsyncExitStack()
+    permit = await asyncio.create_task(stack.enter_async_context(limiter))
+    with pytest.raises(UsageError, match="'llm' is left by a task that did not enter it"):
+        await stack.aclose()
+    assert books(limiter) == (0, 1, 0, 0)
+    permit.release()
+    assert books(limiter) == (1, 0, 0, 0)
+
+
 # --- The line ---------------------------------------------------------------------------
 
 
@@ -404,6 +434,25 @@ async def test_a_stop_before_the_call_takes_nothing() -> None:
     assert books(limiter) == (1, 0, 0, 0)
 
 
+async def test_a_wait_that_can_no_longer_see_its_stop_is_granted_nothing() -> None:
+    """F1: the helper task of a foreign stop is cancelled by others: an error, no permit."""
+    limiter, record = Limiter(1), list[str]()
+    held = await limiter.acquire()
+    before = asyncio.all_tasks()
+    blind = caller(limiter, record, "blind", stop=ForeignStop())
+    heir = caller(limiter, record, "heir")
+    await quiet()
+    (helper,) = asyncio.all_tasks() - before - {blind, heir}
+    helper.cancel()
+    with pytest.raises(UsageError, match="was cancelled from elsewhere"):
+        await blind
+    assert books(limiter) == (0, 1, 0, 1)
+    held.release()
+    (await heir).release()
+    assert record == ["heir"]
+    assert books(limiter) == (1, 0, 0, 0)
+
+
 async def test_a_grant_in_the_tick_of_a_timeout_is_used_or_goes_back() -> None:
     """R05: whichever it is, the permit is not lost."""
     for turn in range(6):
@@ -553,6 +602,25 @@ async def test_resize_sends_away_who_can_never_be_served() -> None:
     assert books(limiter) == (2, 0, 0, 0)
 
 
+async def test_resize_sends_away_whose_own_permits_are_now_in_the_way() -> None:
+    """R12: what it holds and what it asks for no longer fit together."""
+    limiter = Limiter(3, name="llm")
+    other = await limiter.acquire()
+
+    async def nested() -> None:
+        async with limiter, limiter.hold(2):
+            pass
+
+    task = asyncio.create_task(nested())
+    await quiet()
+    assert books(limiter) == (1, 2, 0, 1)
+    limiter.resize(2)
+    other.release()
+    with pytest.raises(UsageError, match="and what the same task holds"):
+        await task
+    assert books(limiter) == (2, 0, 0, 0)
+
+
 async def test_max_queued_refuses_one_too_many() -> None:
     """Who is inside or was granted does not count."""
     limiter = Limiter(1, max_queued=2)
@@ -586,6 +654,13 @@ async def test_needs_at_least_one_permit(capacity: int) -> None:
     assert limiter.capacity == 1
 
 
+@pytest.mark.parametrize("max_queued", [-1, True, 1.5])
+def test_max_queued_is_a_count(max_queued: int) -> None:
+    """None may queue, or some; fewer than none is a mistake."""
+    with pytest.raises(ValueError, match="`max_queued` must be an integer >= 0, got"):
+        Limiter(1, max_queued=max_queued)
+
+
 @pytest.mark.parametrize("n", [0, -1, True])
 async def test_asks_for_at_least_one(n: int) -> None:
     """A request for nothing is a mistake."""
@@ -616,6 +691,19 @@ async def test_a_task_that_holds_what_it_waits_for_is_told() -> None:
         with pytest.raises(NestedAcquire):
             await limiter.acquire(2)
     assert (caught.value.asked, caught.value.held, caught.value.capacity) == (1, 2, 2)
+    assert books(limiter) == (2, 0, 0, 0)
+
+
+async def test_a_task_that_blocks_whoever_it_would_queue_behind_is_told() -> None:
+    """R12: its own request is small, but the head of the line needs what it holds."""
+    limiter = Limiter(2, name="llm")
+    async with limiter:
+        head = caller(limiter, [], "head", 2)
+        await quiet()
+        with pytest.raises(NestedAcquire) as caught:
+            await limiter.acquire()
+    assert (caught.value.asked, caught.value.held, caught.value.capacity) == (2, 1, 2)
+    (await head).release()
     assert books(limiter) == (2, 0, 0, 0)
 
 
@@ -737,6 +825,14 @@ async def test_works_from_a_callback_of_the_loop() -> None:
     await quiet()
     assert [holder.label for holder in limiter.holders()] == ["no task"]
     taken[0].release()
+
+
+def test_acquire_nowait_without_a_loop_takes_nothing() -> None:
+    """F1: there is no clock to book the permit by, so it fails, and the permit is free."""
+    limiter = Limiter(1)
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        limiter.acquire_nowait()
+    assert books(limiter) == (1, 0, 0, 0)
 
 
 class Watcher:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from millpond.errors import DeadlineError, InputError, Stopped, Transient, UsageError
 from millpond.flow import Attempt, Retry
-from tests.toolkit import end, quiet, run_virtual
+from millpond.sync import Stop
+from tests.toolkit import ForeignStop, end, quiet, run_virtual
 
 STEADY = settings(derandomize=True, deadline=None, database=None)
 """The same examples in each run, however busy the machine is."""
@@ -108,6 +109,26 @@ def test_also_adds_kinds_and_takes_none_away() -> None:
 
 
 @pytest.mark.parametrize(
+    "error",
+    [
+        TypeError(),
+        AttributeError(),
+        NameError(),
+        ImportError(),
+        SyntaxError(),
+        UsageError("wrong"),
+        InputError("wrong"),
+    ],
+    ids=repr,
+)
+def test_also_cannot_make_a_mistake_worth_it(error: Exception) -> None:
+    """It would be met again, however generous *also* is."""
+    retry = Retry(also=lambda _: True)
+    assert not retry.is_worth(error)
+    assert retry.is_worth(ValueError())
+
+
+@pytest.mark.parametrize(
     ("name", "worth"),
     [
         ("ConnectError", True),
@@ -120,6 +141,8 @@ def test_also_adds_kinds_and_takes_none_away() -> None:
         ("PoolTimeout", True),
         ("RemoteProtocolError", True),
         ("ProxyError", True),
+        ("UnsupportedProtocol", False),
+        ("LocalProtocolError", False),
         ("DecodingError", False),
         ("TooManyRedirects", False),
         ("InvalidURL", False),
@@ -127,7 +150,7 @@ def test_also_adds_kinds_and_takes_none_away() -> None:
     ],
 )
 def test_errors_of_httpx2(httpx2: ModuleType, name: str, worth: bool) -> None:
-    """Transport errors may pass; the rest of its tree may not."""
+    """Transport errors may pass, unless the request itself is wrong; the rest may not."""
     kind: Any = getattr(httpx2, name)
     error = kind() if name == "StreamConsumed" else kind("what happened")
     assert Retry().is_worth(error) == worth
@@ -282,6 +305,13 @@ def test_a_pause_stays_within_its_bounds(
     assert wait <= longest * (1 + jitter) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("number", [1100, 100_000])
+def test_a_pause_has_a_length_after_any_number_of_attempts(number: int) -> None:
+    """The doubling alone would leave what a float can hold."""
+    retry = Retry(2 * number, first_wait=0.01, longest_wait=5, jitter=0)
+    assert retry.wait_after(Transient("busy"), number) == 5
+
+
 @STEADY
 @given(asked=st.floats(0, 1e6), jitter=st.floats(0, 10), chance=st.floats(0, 1))
 def test_retry_after_is_a_lower_bound(asked: float, jitter: float, chance: float) -> None:
@@ -317,6 +347,7 @@ PLAIN = Retry(first_wait=0.25, jitter=0)
         ("inf", 0.25),
         ("1e999", 0.25),
         ("Thu, 99 Foo 1970 00:00:00 GMT", 0.25),
+        ("Thu, 01 Jan 9999919700001 00:00:00 -0000", 0.25),
     ],
 )
 def test_retry_after_in_seconds_or_rubbish(header: str, seconds: float) -> None:
@@ -399,6 +430,38 @@ def test_a_retry_after_beyond_the_deadline_ends_it() -> None:
     run_virtual(main())
 
 
+# --- Stop -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Stop, ForeignStop])
+def test_a_stop_ends_a_pause(kind: type[Stop | ForeignStop]) -> None:
+    """At once, and no further attempt is made."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        start, stop = loop.time(), kind()
+        calls = Calls(Transient("busy"), "never asked")
+        loop.call_later(1, stop.stop)
+        with pytest.raises(Stopped):
+            await Retry(first_wait=60, longest_wait=60).call(calls, stop=stop)
+        assert loop.time() == start + 1
+        assert len(calls.times) == 1
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("kind", [Stop, ForeignStop])
+def test_a_stop_does_not_interrupt_an_attempt(kind: type[Stop | ForeignStop]) -> None:
+    """What it returns is paid for, and kept."""
+
+    async def main() -> None:
+        stop = kind()
+        asyncio.get_running_loop().call_later(1, stop.stop)
+        assert await Retry().call(lambda: asyncio.sleep(2, "42"), stop=stop) == "42"
+
+    run_virtual(main())
+
+
 # --- Mistakes ---------------------------------------------------------------------------
 
 
@@ -411,6 +474,9 @@ def test_a_retry_after_beyond_the_deadline_ends_it() -> None:
         ({"first_wait": None}, "`first_wait` must be seconds >= 0, got None"),
         ({"longest_wait": math.inf}, "`longest_wait` must be seconds >= 0, got inf"),
         ({"jitter": -0.1}, r"`jitter` must be a share >= 0, got -0.1"),
+        ({"jitter": math.nan}, "`jitter` must be a share >= 0, got nan"),
+        ({"jitter": math.inf}, "`jitter` must be a share >= 0, got inf"),
+        ({"jitter": True}, "`jitter` must be a share >= 0, got True"),
     ],
 )
 def test_refuses_what_cannot_be(options: dict[str, Any], message: str) -> None:

@@ -24,7 +24,6 @@ class Deadline:
 
     __slots__ = (
         "_cancels",
-        "_fired",
         "_handle",
         "_layer",
         "_loop",
@@ -32,17 +31,18 @@ class Deadline:
         "_task",
         "_timeout",
         "expired",
+        "fired",
     )
 
     def __init__(self, layer: str, timeout: float | None) -> None:
         self._layer = layer
         self._timeout = timeout
         self._handle: asyncio.Handle | None = None
-        self._fired = False
+        self.fired = False  # whether its time ran out inside the block
         self.expired = False  # whether leaving the block raised this deadline's own error
 
     def __enter__(self) -> Self:
-        if self._handle is not None or self._fired:
+        if self._handle is not None or self.fired:
             msg = "a deadline is good for one block; make a new one"
             raise UsageError(msg)
         if self._timeout is None:
@@ -67,7 +67,7 @@ class Deadline:
         self._handle = self._loop.call_soon(self._fire)
 
     def _fire(self) -> None:
-        self._fired = True
+        self.fired = True
         self._task.cancel()
 
     def __exit__(
@@ -80,7 +80,7 @@ class Deadline:
             return
         self._handle.cancel()
         self._handle = None
-        if not self._fired:
+        if not self.fired:
             return
         others = self._task.uncancel() > self._cancels
         if exc_type is asyncio.CancelledError and not others:

@@ -12,7 +12,7 @@ A disposal may wait, but nobody waits for it inside a clean-up: `dispose` is a p
 import asyncio
 import contextvars
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any, Generic, TypeAlias, TypeVar, final
@@ -81,13 +81,13 @@ class Disposer(Generic[R]):
             return
         try:
             ending = self._context.copy().run(self._discard, resource)
-        except Exception as error:  # noqa: BLE001 - counted and logged (D3)
+        except BaseException as error:  # noqa: BLE001 - counted and logged (D3)
             self._end(then, error)
             return
         if not isawaitable(ending):
             self._end(then, None)
             return
-        disposal = _Disposal(_awaiting(ending), self, then)
+        disposal = _Disposal(ending, self, then)
         self._running.add(disposal)
         disposal.start(self._timeout, self._context)
 
@@ -129,11 +129,11 @@ class Disposer(Generic[R]):
 class _Disposal:
     """One disposal that waits: its task, and the timers that bound it."""
 
-    __slots__ = ("_owner", "_task", "_timeout", "_timer", "_work", "then")
+    __slots__ = ("_begun", "_context", "_owner", "_task", "_timeout", "_timer", "_work", "then")
 
     def __init__(
         self,
-        work: Coroutine[Any, Any, None],
+        work: Awaitable[object],
         owner: Disposer[Any],
         then: Callable[[], None] | None,
     ) -> None:
@@ -141,13 +141,24 @@ class _Disposal:
         self._owner = owner
         self.then = then
         self._timeout = 0.0
+        self._begun = False
 
     def start(self, timeout: float, context: contextvars.Context) -> None:
         loop = asyncio.get_running_loop()
         self._timeout = timeout
-        self._task = loop.create_task(self._work, name="millpond-disposal", context=context.copy())
+        self._context = context
         self._timer = loop.call_later(timeout, self._too_long)
+        self._start_task()
+
+    def _start_task(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(
+            self._run(), name="millpond-disposal", context=self._context.copy()
+        )
         self._task.add_done_callback(self._on_done)
+
+    async def _run(self) -> None:
+        self._begun = True
+        await self._work
 
     def _too_long(self) -> None:
         loop = asyncio.get_running_loop()
@@ -163,6 +174,10 @@ class _Disposal:
         self._owner.ended(self, self._overdue(), given_up=True)
 
     def _on_done(self, task: "asyncio.Task[None]") -> None:
+        if not self._begun:
+            # Cancelled before its first step, as by a closing loop: nothing of it ran.
+            self._start_task()
+            return
         self._timer.cancel()
         error = self._overdue() if task.cancelled() else task.exception()
         self._owner.ended(self, error, given_up=False)
@@ -173,7 +188,3 @@ class _Disposal:
 
 _given_up: set["asyncio.Task[None]"] = set()
 """Disposals that ignore their cancel. Held, because a loop only keeps weak references."""
-
-
-async def _awaiting(ending: Awaitable[object]) -> None:
-    await ending

@@ -110,10 +110,10 @@ class ResourceEnvelope(Generic[R]):
         Ordering:
             As `Limiter.acquire`.
         """
-        seconds("ttl", ttl)
         disposer = discard if isinstance(discard, Disposer) else Disposer(discard)
         created_at = clock()
         try:
+            seconds("ttl", ttl)
             slot = await slots.acquire(stop=stop)
         except BaseException:
             disposer.dispose(resource)

@@ -8,6 +8,7 @@ Invariants:
     K3  An item that was pulled is opened at once; whoever does not take it leaves it open.
 """
 
+import asyncio
 import contextvars
 import logging
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
@@ -42,6 +43,7 @@ class Intake(Generic[I]):
         *,
         open_item: Callable[[I, contextvars.Context], Entry[I] | None],
         has_room: Callable[[], bool],
+        on_untaken: Callable[[Entry[I]], None],
         on_closed: Callable[[], None],
     ) -> None:
         self._source = (
@@ -49,14 +51,16 @@ class Intake(Generic[I]):
         )
         self._open_item = open_item
         self._has_room = has_room
+        self._on_untaken = on_untaken
         self._on_closed = on_closed
+        self.closing = False
         self._wanted = Notify()
         self._line: TurnQueue[None, Entry[I]] = TurnQueue(
             take_back=_leave_open, serve=self.look_again
         )
         self.closed = Stop()
         """Stopped when no more items will come."""
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         """What the source raised."""
 
     async def next(self) -> Entry[I]:
@@ -89,19 +93,30 @@ class Intake(Generic[I]):
             Ends the pulling, and closes the source.
         """
         try:
-            while True:
+            while not self.closed.is_stopped():
                 await wait_until(self._wanted, lambda: len(self._line) and self._has_room())
                 try:
                     item = await anext(self._source)
                 except StopAsyncIteration:
                     return
+                except asyncio.CancelledError as error:
+                    task = asyncio.current_task()
+                    if task is None or task.cancelling():
+                        raise
+                    self.error = error  # of its own account: a failure, not our cancel
+                    return
                 except Exception as error:  # noqa: BLE001 - the run reports it as SourceFailed
                     self.error = error
                     return
                 entry = self._open_item(item, contextvars.copy_context())
-                if entry is not None and len(self._line):
+                if entry is None:
+                    continue
+                if len(self._line):
                     self._line.hand(entry)
+                else:
+                    self._on_untaken(entry)  # the takers were sent away while it was pulled
         finally:
+            self.closing = True
             self.close("the source ended")
             await self._close_source()
 

@@ -406,7 +406,8 @@ class Inventory(Generic[T, Q]):
         stop = either(self._stop, stop)
         if stop is not None and stop.is_stopped():
             raise Stopped(reason_of(stop))
-        self._drop_expired()
+        if self._drop_expired():
+            self._tell()
         if self._claims.busy or not (self.t_stock and self.q_stock):
             pair = await self._claims.turn(None, stop=stop)
         else:
@@ -431,6 +432,9 @@ class Inventory(Generic[T, Q]):
     def _take_back(self, pair: _Taken[T, Q]) -> None:
         self._t.shelf.put_back(pair.t_number, pair.t)
         self._q.shelf.put_back(pair.q_number, pair.q)
+        # What is back may be the next to expire, and a producer may wait for its slot.
+        self._t.set_timer()
+        self._q.set_timer()
 
     def _match(self) -> None:
         """Drop what is expired, and hand out as many pairs as there are takers."""
@@ -443,12 +447,15 @@ class Inventory(Generic[T, Q]):
         self._drop_expired()
         self._tell()
 
-    def _drop_expired(self) -> None:
+    def _drop_expired(self) -> bool:
         now = self._clock()
+        dropped = False
         for side in (self._t, self._q):
             for envelope in side.shelf.drop_expired(now):
+                dropped = True
                 side.expired_in_stock += 1
                 self._settle_expired(envelope)
+        return dropped
 
     def _settle_expired(self, envelope: ResourceEnvelope[Any]) -> None:
         envelope.settle(Owner.INVENTORY)

@@ -29,6 +29,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from millpond._base import Deadline, Status, loop_time, pause
 from millpond.errors import (
+    DeadlineError,
     Expired,
     InputError,
     InvariantViolated,
@@ -44,7 +45,7 @@ from millpond.flow._inventory import Inventory, PairLease
 from millpond.flow._limiter import Limiter
 from millpond.flow._outcomes import Entry, Outcomes
 from millpond.flow._recipe import Recipe
-from millpond.flow._stage import run_in_context
+from millpond.flow._stage import forget_stray_cancels, run_in_context
 from millpond.flow._supplier import Made, Supplier
 from millpond.sync import Notify, Stop, WaitOutcome, wait_until_or_stopped
 
@@ -118,6 +119,7 @@ class Machinery(Generic[I, V]):
             items,
             open_item=self.outcomes.open,
             has_room=self.outcomes.has_room,
+            on_untaken=self._skip,
             on_closed=self._on_change,
         )
         self._t_wanted = Notify()
@@ -137,6 +139,10 @@ class Machinery(Generic[I, V]):
         if self.error is None:
             self.error = error
         self.ending.stop(f"{type(error).__name__}: {error}")
+
+    def _skip(self, entry: Entry[I]) -> None:
+        reason = self.intake.closed.reason
+        self.outcomes.finish(entry, Status.SKIPPED, stage=entry.stage, reason=reason)
 
     def _on_change(self) -> None:
         self._on_end()
@@ -322,7 +328,8 @@ class Machinery(Generic[I, V]):
     ) -> R:
         """Run one stage of an item. A failure ends the item and raises `_ItemEnded`."""
         entry.stage = name
-        entry.worker = asyncio.current_task()
+        task = entry.worker = asyncio.current_task()
+        requests = 0 if task is None else task.cancelling()
         begun = loop_time()
         scope = Deadline(name, limit)
         status = Status.FAILED
@@ -331,9 +338,16 @@ class Machinery(Generic[I, V]):
             with scope:
                 return await work()
         except asyncio.CancelledError as error:
-            if self._worker_is_cancelled():
+            if scope.fired and limit is not None and not self.winding_down.is_stopped():
+                # A task group inside left a cancel request (3.11, 3.12), so the deadline
+                # could not tell its own cancel from one of ours. There was none.
+                forget_stray_cancels(task, requests)
+                status = Status.TIMED_OUT
+                failure = DeadlineError(layer=name, timeout=limit, elapsed=loop_time() - begun)
+            elif self._worker_is_cancelled():
                 raise
-            status, failure = Status.CANCELLED, error
+            else:
+                status, failure = Status.CANCELLED, error
         except Stopped as error:
             if self.winding_down.is_stopped():
                 raise

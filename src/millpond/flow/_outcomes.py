@@ -148,6 +148,7 @@ class Outcomes(Generic[I, V]):
         reason: str = "",
     ) -> None:
         """End *entry*: the one time this happens."""
+        self._refuse_second_end(entry)
         if not reason and error is not None:
             reason = f"{type(error).__name__}: {error}"
         entry.timings["total"] = loop_time() - entry.opened_at
@@ -164,14 +165,13 @@ class Outcomes(Generic[I, V]):
         if self._journal is not None and entry.journaled:
             try:
                 self._journal.finish(entry.key, outcome)
-            except RecordError as failure:
+            except Exception as failure:  # noqa: BLE001 - the item ends all the same
                 entry.journaled = False
                 self._say_unrecorded(entry, failure)
         self._end(entry, outcome)
 
     def _end(self, entry: Entry[I], outcome: Outcome[I, V]) -> None:
-        if entry.ended:
-            raise InvariantViolated("O1 one outcome per item", {"key": entry.key})
+        self._refuse_second_end(entry)
         entry.ended = True
         if not entry.paired:
             self.unpaired -= 1
@@ -180,6 +180,10 @@ class Outcomes(Generic[I, V]):
         self._unread.append((entry, outcome))
         self._readable.notify_one()
         self._on_change()
+
+    def _refuse_second_end(self, entry: Entry[I]) -> None:
+        if entry.ended:
+            raise InvariantViolated("O1 one outcome per item", {"key": entry.key})
 
     @property
     def open_entries(self) -> tuple[Entry[I], ...]:
@@ -229,6 +233,6 @@ class Outcomes(Generic[I, V]):
             self._on_read()
             return outcome
 
-    def _say_unrecorded(self, entry: Entry[I], error: RecordError) -> None:
+    def _say_unrecorded(self, entry: Entry[I], error: Exception) -> None:
         self.unrecorded += 1
         logger.error("the outcome of %s was not recorded: %s", entry.key, error)

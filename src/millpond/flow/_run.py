@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, final
 
-from millpond._base import Deadline, Outcome, Status, StopSignal, reason_of
+from millpond._base import Deadline, Outcome, Status, StopSignal, park, reason_of
 from millpond.errors import DeadlineError, SourceFailed, UsageError
+from millpond.flow._intake import CLOSE_SECONDS
 from millpond.flow._machinery import Machinery
 from millpond.flow._outcomes import QUEUED
 from millpond.flow._recipe import Recipe
@@ -90,7 +91,8 @@ class Run(Generic[I, V]):
         self._listener: asyncio.Task[None] | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._cancelled = False
-        self._reason = ""
+        self._source_told = False
+        self._error_told = False
         self._abandoned: tuple[str, ...] = ()
 
     # -- the caller's side
@@ -127,8 +129,25 @@ class Run(Generic[I, V]):
         supervisor = self._supervisor
         if supervisor is None:
             return
-        if not self._begun().ending.is_stopped():
+        machinery = self._begun()
+        if not machinery.ending.is_stopped():
             self.cancel("the block was left")
+        cancelled = await self._supervised(supervisor)
+        if supervisor.cancelled():
+            # A closing loop cancels every task, ours too. What it began to wind down is
+            # wound down by a new one, while this block is waited for.
+            self._forced.stop("the supervisor was cancelled")
+            supervisor = self._supervisor = asyncio.create_task(
+                self._supervise(), name="millpond-supervisor"
+            )
+            cancelled = await self._supervised(supervisor) or cancelled
+        if cancelled is not None:
+            raise cancelled
+        supervisor.result()
+        if exc_type is None and machinery.error is not None and not self._error_told:
+            raise machinery.error
+
+    async def _supervised(self, supervisor: "asyncio.Task[None]") -> asyncio.CancelledError | None:
         cancelled: asyncio.CancelledError | None = None
         while not supervisor.done():
             try:
@@ -137,9 +156,7 @@ class Run(Generic[I, V]):
             except asyncio.CancelledError as error:
                 cancelled = error
                 self._forced.stop("cancelled while the run was winding down")
-        if cancelled is not None:
-            raise cancelled
-        supervisor.result()
+        return cancelled
 
     def __aiter__(self) -> Self:
         return self
@@ -162,15 +179,14 @@ class Run(Generic[I, V]):
         if outcome is not None:
             return outcome
         if machinery.error is not None:
+            self._error_told = True
             raise machinery.error
         raise StopAsyncIteration
 
     def stop(self, reason: str = "") -> None:
         """Ask for the end: nothing new is pulled, what is in flight comes home."""
-        self._reason = self._reason or reason
         self._begun().intake.close(reason or "the run was stopped")
-        if self._puller is not None:
-            self._puller.cancel()
+        self._end_source()
 
     def cancel(self, reason: str = "") -> None:
         """End now: requests are cancelled at once, consumers get the grace.
@@ -178,12 +194,12 @@ class Run(Generic[I, V]):
         A second call forces: the grace is over. Whoever does not obey is abandoned by
         name. Every pulled item has its outcome all the same.
         """
+        machinery = self._begun()
         if self._cancelled:
             self._forced.stop(reason)
             return
         self._cancelled = True
-        self._reason = reason or "the run was cancelled"
-        self._begun().ending.stop(self._reason)
+        machinery.ending.stop(reason or "the run was cancelled")
 
     def statistics(self) -> RunStatistics:
         """Return a snapshot. Nothing is changed by it."""
@@ -238,6 +254,9 @@ class Run(Generic[I, V]):
     def _on_worker_end(self, task: "asyncio.Task[None]") -> None:
         self._worker_ended.notify_waiters()
         machinery = self._begun()
+        if task is self._puller and not task.cancelled() and (broken := task.exception()):
+            machinery.fail(broken)  # also when all items have ended: it is no end of input
+            return
         if machinery.ending.is_stopped() or (task is self._puller and task.cancelled()):
             if not task.cancelled():
                 task.exception()  # seen: the run ends anyway, with its first error
@@ -258,11 +277,20 @@ class Run(Generic[I, V]):
 
     async def _listen(self, signal: StopSignal) -> None:
         try:
-            await signal.wait_stopped()
+            if not signal.is_stopped():
+                # Looks again when a foreign signal returns too early, without spinning.
+                await park(asyncio.get_running_loop().create_future(), signal)
         except Exception as error:  # noqa: BLE001 - a foreign signal that is broken ends the run
             self._begun().fail(error)
         else:
             self.stop(reason_of(signal))
+
+    def _end_source(self) -> None:
+        """Cancel the pulling once; what it does to clean up is not interrupted."""
+        puller = self._puller
+        if puller is not None and not self._source_told and not self._begun().intake.closing:
+            self._source_told = True
+            puller.cancel()
 
     async def _supervise(self) -> None:
         machinery = self._begun()
@@ -272,25 +300,39 @@ class Run(Generic[I, V]):
         finally:
             # Reached with the work undone only when this task itself is cancelled, as a
             # closing loop does: then everything that can be done without waiting is.
-            for task in self._workers:
-                task.cancel()
-            self._end_open_items()
-            machinery.inventory.clear()
-            machinery.outcomes.close()
+            try:
+                for task in self._workers:
+                    task.cancel()
+                self._end_open_items()
+                machinery.inventory.clear()
+            finally:
+                machinery.outcomes.close()  # a reader must learn of the end in any case
 
     async def _wind_down(self) -> None:
         machinery = self._begun()
         machinery.winding_down.stop(machinery.ending.reason)
         machinery.intake.close(machinery.ending.reason)
         consumers = {task for task, name in self._workers.items() if name.startswith("C")}
-        for task in self._workers.keys() - consumers:
+        self._end_source()
+        for task in self._workers.keys() - consumers - {self._puller}:
             task.cancel()
         if self._listener is not None:
             self._listener.cancel()
         await self._ended(consumers, self._recipe.grace)
         for task in consumers:
             task.cancel()
-        await self._ended(set(self._workers), OBEY_SECONDS, forcible=False)
+        if self._puller is not None:
+            await self._ended({self._puller}, CLOSE_SECONDS)
+            self._puller.cancel()
+        ours = set(self._workers)
+        if self._listener is not None:
+            ours.add(self._listener)
+        await self._ended(ours, OBEY_SECONDS, forcible=False)
+        stages = {entry.worker for entry in machinery.outcomes.open_entries}
+        for task, name in self._workers.items():
+            if not task.done() and task not in stages:
+                self._abandoned += (name,)
+                logger.error("abandoned, still running: %s", name)
         self._end_open_items()
         machinery.inventory.clear()
         # Each disposal bounds itself, so these end.

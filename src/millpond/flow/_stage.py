@@ -35,16 +35,18 @@ async def run_in_context(
     task = asyncio.current_task()
     requests = 0 if task is None else task.cancelling()
     try:
-        return await _Stepped(context, _awaiting(work))
+        result = await _Stepped(context, _awaiting(work))
     except asyncio.CancelledError:
         raise
     except BaseException:
-        _forget_stray_cancels(task, requests)
+        forget_stray_cancels(task, requests)
         raise
+    forget_stray_cancels(task, requests)
+    return result
 
 
-def _forget_stray_cancels(task: "asyncio.Task[Any] | None", requests: int) -> None:
-    """Undo cancel requests that a failed stage left on the worker.
+def forget_stray_cancels(task: "asyncio.Task[Any] | None", requests: int) -> None:
+    """Undo cancel requests that a stage left on the worker, beyond *requests*.
 
     `asyncio.TaskGroup` of Python 3.11 and 3.12 leaves one behind when a child fails while
     the group exits. The worker serves other items after this one.

@@ -1,6 +1,7 @@
 """Making T, whether `supply` is an async function or an async context manager."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from inspect import isawaitable
@@ -10,6 +11,8 @@ from millpond.errors import UsageError
 from millpond.flow._disposal import Discard
 
 T = TypeVar("T")
+
+logger = logging.getLogger("millpond.flow")
 
 Supply: TypeAlias = Callable[[], Awaitable[T] | AbstractAsyncContextManager[T]]
 
@@ -80,6 +83,7 @@ class Supplier(Generic[T]):
         entered: asyncio.Future[T] = loop.create_future()
         leave: asyncio.Future[None] = loop.create_future()
         keeper = asyncio.create_task(_keep(manager, entered, leave), name="millpond-keeper")
+        keeper.add_done_callback(_look_at_error)
         self._keepers.add(keeper)
         keeper.add_done_callback(self._keepers.discard)
 
@@ -93,9 +97,16 @@ class Supplier(Generic[T]):
         except BaseException:
             # Not entered yet: the cancel reaches `__aenter__`. Entered in this very tick:
             # it reaches the body, and the manager is left.
-            keeper.cancel()
+            if not leave.done():  # else it is on its way out, which nothing may interrupt
+                keeper.cancel()
             raise
         return Made(resource, discard)
+
+
+def _look_at_error(keeper: "asyncio.Task[None]") -> None:
+    """Log what nobody else can be told: leaving failed after the cancel of the entering."""
+    if not keeper.cancelled() and (error := keeper.exception()) is not None:
+        logger.error("leaving the context manager of a T raised %r", error)
 
 
 async def _keep(
@@ -106,6 +117,7 @@ async def _keep(
     try:
         async with manager as resource:
             if entered.cancelled():
+                leave.set_result(None)
                 return
             entered.set_result(resource)
             await leave
