@@ -1,6 +1,7 @@
 """Deadline: it ends its own block, and mistakes nothing else for its end."""
 
 import asyncio
+import contextlib
 import time
 
 import pytest
@@ -127,11 +128,12 @@ def test_a_timeout_error_of_the_block_is_not_ours(timeout: float | None) -> None
     run_virtual(main())
 
 
-def test_a_result_in_the_tick_of_its_timeout_is_kept() -> None:
+@pytest.mark.parametrize("answered", [0.995, 1, 1.005])
+def test_a_result_in_the_tick_of_its_timeout_is_kept(answered: float) -> None:
     """A paid result that is there when the time runs out is not thrown away.
 
     The loop was busy, so the timer of the result and that of the limit are due in the
-    same tick.
+    same tick, whichever of them comes first there.
     """
 
     async def main() -> None:
@@ -140,7 +142,7 @@ def test_a_result_in_the_tick_of_its_timeout_is_kept() -> None:
         deadline = Deadline("request", 1)
         with deadline:
             loop.call_later(1 - 0.01, time_passes, 0.02)
-            loop.call_later(1 - 0.005, answer.set_result, "paid for")
+            loop.call_later(answered, answer.set_result, "paid for")
             assert await answer == "paid for"
         await asyncio.sleep(5)
         assert not deadline.expired
@@ -200,6 +202,32 @@ def test_works_in_a_task_that_is_being_cancelled() -> None:
         await asyncio.sleep(0)
         task.cancel()
         assert await task == "cleaned up"
+
+    run_virtual(main())
+
+
+def test_is_good_for_one_block() -> None:
+    """Entered again it refuses, and an open request to cancel stays open."""
+
+    async def victim() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        deadline = Deadline("request", 1)
+        with pytest.raises(DeadlineError), deadline:
+            await forever()
+        with pytest.raises(UsageError, match="good for one block"), deadline:
+            pass
+        assert requests() == 1
+
+    async def main() -> None:
+        await asyncio.create_task(victim())
+        deadline = Deadline("request", 1)
+        with deadline, pytest.raises(UsageError, match="good for one block"), deadline:
+            pass
+        assert not deadline.expired
 
     run_virtual(main())
 

@@ -130,6 +130,13 @@ def test_version_1_memory(
     assert (found.memory_mb, found.memory_source) == (memory_mb, source)
 
 
+@pytest.mark.parametrize("name", [V2 + "memory.max", V1_MEMORY + "memory.limit_in_bytes"])
+def test_a_memory_limit_counts_although_its_use_is_not_told(tmp_path: Path, name: str) -> None:
+    """Then the whole limit is taken as free, rather than all of the machine."""
+    found = machine(tmp_path, {name: 1024 * MB})
+    assert (found.memory_mb, found.memory_source) == (1024, f"cgroup {Path(name).name}")
+
+
 def test_files_that_are_not_text_count_as_absent(tmp_path: Path) -> None:
     """A strange file must not keep a run from starting."""
     (tmp_path / V2).mkdir(parents=True)

@@ -1,6 +1,7 @@
 """park, pause, either: how a caller sleeps, and what it leaves behind: nothing."""
 
 import asyncio
+import gc
 
 import pytest
 
@@ -15,8 +16,18 @@ from millpond._base import (
     reason_of,
     wake,
 )
+from millpond.errors import UsageError
 from millpond.sync import Stop
-from tests.toolkit import ForeignStop, HastyStop, RaisingStop, end, quiet, run_virtual, timers
+from tests.toolkit import (
+    ForeignStop,
+    HastyStop,
+    RaisingStop,
+    end,
+    loop_errors,
+    quiet,
+    run_virtual,
+    timers,
+)
 
 
 def parked_future() -> Parked:
@@ -111,6 +122,26 @@ async def test_either_part_ends_the_wait(which: int, foreign: bool) -> None:
     assert repr(parts[0]).endswith("0 waiting>")
 
 
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("nested", ["first", "second"])
+async def test_either_of_an_either_is_flat(which: int, nested: str) -> None:
+    """Three signals of our own, one inside the other: still no helper task, still all heard."""
+    parts = [Stop(), Stop(), Stop()]
+    if nested == "first":
+        one = either(either(parts[0], parts[1]), parts[2])
+    else:
+        one = either(parts[0], either(parts[1], parts[2]))
+    assert one is not None
+    before = asyncio.all_tasks()
+    task = asyncio.create_task(one.wait_stopped())
+    await quiet()
+    assert asyncio.all_tasks() - before == {task}
+    parts[which].stop("this one")
+    await task
+    assert reason_of(one) == "this one"
+    assert all(repr(part).endswith("0 waiting>") for part in parts)
+
+
 async def test_reason_of_a_signal_without_one_is_empty() -> None:
     """A foreign signal needs only its two methods."""
     assert reason_of(ForeignStop()) == ""
@@ -148,6 +179,67 @@ async def test_a_cancel_beside_an_error_of_a_foreign_signal_stays_a_cancel(turn:
     cancelled = task.cancel()
     await asyncio.wait([task])
     assert task.cancelled() or (not cancelled and isinstance(task.exception(), OSError))
+
+
+async def test_a_foreign_wait_that_ends_cancelled_is_told_to_the_waiter() -> None:
+    """A mistake of the signal: neither a cancel of the waiter nor a wake-up."""
+
+    class Cancelled(ForeignStop):
+        async def wait_stopped(self) -> None:
+            self.waits += 1
+            inner = asyncio.get_running_loop().create_future()
+            inner.cancel()
+            await inner
+
+    stop = Cancelled()
+    with pytest.raises(UsageError, match="was cancelled from elsewhere"):
+        await park(parked_future(), stop)
+    assert stop.waits == 1
+
+
+@pytest.mark.parametrize("kind", [ForeignStop, HastyStop])
+async def test_a_helper_task_cancelled_by_others_is_told_to_the_waiter(
+    kind: type[ForeignStop],
+) -> None:
+    """In the wait of the signal, and in the pause after one that returned too early."""
+    before = asyncio.all_tasks()
+    task = asyncio.create_task(park(parked_future(), kind()))
+    await quiet()
+    (helper,) = asyncio.all_tasks() - before - {task}
+    helper.cancel()
+    with pytest.raises(UsageError, match="was cancelled"):
+        await task
+    assert asyncio.all_tasks() == before
+
+
+@pytest.mark.parametrize("how", ["woken", "cancelled"])
+async def test_a_failing_clean_up_of_a_foreign_signal_disturbs_no_wait_that_is_over(
+    how: str,
+) -> None:
+    """What was granted stays granted, a cancel stays a cancel, and nothing is logged."""
+
+    class FailingCleanUp(ForeignStop):
+        async def wait_stopped(self) -> None:
+            try:
+                await super().wait_stopped()
+            except asyncio.CancelledError:
+                msg = "clean-up failed"
+                raise OSError(msg) from None
+
+    with loop_errors() as errors:
+        parked = parked_future()
+        task = asyncio.create_task(park(parked, FailingCleanUp()))
+        await quiet()
+        if how == "woken":
+            wake(parked)
+            await task
+        else:
+            await end(task)
+            assert task.cancelled()
+        del task
+        await quiet()  # the loop lets go of what it ran last
+        gc.collect()
+    assert errors == []
 
 
 def test_a_foreign_wait_that_returns_too_early_is_not_spun_on() -> None:

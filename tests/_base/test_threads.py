@@ -30,6 +30,13 @@ async def test_raises_what_the_function_raised() -> None:
     assert caught.value is own
 
 
+async def test_a_stop_iteration_arrives_as_a_runtime_error() -> None:
+    """A future refuses it, so the caller would wait for ever; the cause is kept."""
+    with pytest.raises(RuntimeError, match="raised StopIteration") as caught:
+        await offload(next, iter(()))
+    assert isinstance(caught.value.__cause__, StopIteration)
+
+
 async def test_runs_in_a_daemon_thread_with_a_name() -> None:
     """A blocked call must not hold the process, and must be found in a dump."""
 

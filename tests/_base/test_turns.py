@@ -152,6 +152,18 @@ async def test_dismiss_sends_away_all_or_the_hopeless() -> None:
     assert not counter.queue.busy
 
 
+async def test_each_dismissed_caller_gets_an_error_of_its_own() -> None:
+    """One object raised in several tasks would mix up their tracebacks."""
+    counter = Counter()
+    tasks = [line_up(counter, [], name) for name in "ab"]
+    await quiet()
+    counter.queue.dismiss(ValueError("closed"))
+    await asyncio.wait(tasks)
+    first, second = (task.exception() for task in tasks)
+    assert repr(first) == repr(second) == "ValueError('closed')"
+    assert first is not second
+
+
 async def test_a_dismissed_caller_that_is_cancelled_too_is_cancelled() -> None:
     """A cancel is never renamed, and the line is left once."""
     counter = Counter()

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -140,7 +140,7 @@ def processes(marker: object) -> list[int]:
 
 
 @contextlib.contextmanager
-def sandbox_place() -> Iterator[Path]:
+def sandbox_place() -> Generator[Path]:
     """Give a TMPDIR in which the sandboxes of a command live, and leave it empty.
 
     Its name is in the command line of a zygote and of whatever was forked from it. (Not a
@@ -247,7 +247,7 @@ class InProcess:
 
 
 @contextlib.contextmanager
-def bounded() -> Iterator[None]:
+def bounded() -> Generator[None]:
     """Fail if the block takes longer than the deadline."""
 
     def on_alarm(_: int, __: FrameType | None) -> None:

@@ -158,6 +158,11 @@ def test_help_of_a_users_own_job(command: InProcess) -> None:
     assert not (command.folder / "millpond-runs").exists()
 
 
+def show(value: str | tuple[str, ...]) -> str:
+    """Return the name of a case: its options."""
+    return "" if isinstance(value, str) else " ".join(value)
+
+
 @pytest.mark.parametrize(
     ("options", "what"),
     [
@@ -166,7 +171,7 @@ def test_help_of_a_users_own_job(command: InProcess) -> None:
         (("--limit", "some"), "--limit"),
         (("--fast", "--unknown"), "--unknown"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    ids=show,
 )
 def test_a_value_of_the_wrong_kind(command: InProcess, options: tuple[str, ...], what: str) -> None:
     """Exit code 2; the message names the option."""

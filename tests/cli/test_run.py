@@ -264,6 +264,12 @@ def test_a_record_that_fails_still_shows_the_result(command: InProcess) -> None:
 
 # --- Refused before anything was begun ----------------------------------------------------
 
+
+def show(value: str | tuple[str, ...]) -> str:
+    """Return the name of a case: its options."""
+    return "" if isinstance(value, str) else " ".join(value)
+
+
 BAD_NAMES = [
     ("run_jobs.py", "expected one job, found good, "),
     ("run_jobs.py:gone", "no job called 'gone' there"),
@@ -290,13 +296,13 @@ def test_a_job_that_is_not_there(command: InProcess, name: str, what: str) -> No
     [
         (("run",), "JOB"),
         (("run", "codeeval", "--nope"), "--nope"),
-        (("run", "codeeval", "--n", "many"), 'unable to convert "many" into int'),
+        (("run", "codeeval", "--n", "many"), 'expected a whole number, got 'many''),
         (("run", "codeeval", "--n"), "--n"),
         (("run", "codeeval", "stray"), "stray"),
         (("nope",), "nope"),
         (("runs", "--nope"), "--nope"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    ids=show,
 )
 def test_wrong_usage_is_exit_code_2(
     command: InProcess, arguments: tuple[str, ...], what: str

@@ -95,7 +95,7 @@ class Work:
         return Report(text="all said", facts={"score": 1.5, "items": 99})
 
     @property
-    def definition(self) -> JobDefinition[[]]:
+    def definition(self) -> JobDefinition[Any]:
         """The job."""
 
         @job
@@ -117,7 +117,8 @@ class Work:
             finally:
                 self.log.append("cleaned up")
 
-        return work
+        made: JobDefinition[Any] = work  # pyright: ignore[reportAssignmentType] # [Any] is not [...] to it
+        return made
 
     async def run(
         self, root: Path, *, resume: Path | None = None, onlooker: Onlooker | None = None

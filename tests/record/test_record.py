@@ -9,18 +9,19 @@ import math
 import pickle
 import sqlite3
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
 
-import millpond.record
 from millpond._base import Outcome, Recalled, Status, offload
 from millpond.errors import DeadlineError, RecordError, UsageError
 from millpond.flow import Journal
 from millpond.record import Record, RecordStatistics, RunState, list_runs_async, read_run
+from millpond.record._store import Ending, Entry, Store
 from tests.record.support import contents, ended, locked_by_another, new, rows, thread_ended
 
 
@@ -50,6 +51,25 @@ async def test_meta_says_what_the_run_is(tmp_path: Path) -> None:
     assert (schema, run_id, job, settings, state) == (1, "r1", "demo", '{"n": 3}', "finished")
     assert len(created_at) == len("2026-03-01T12:00:00.000000Z")
     assert created_at.endswith("Z")
+
+
+async def test_times_sort_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are of one length, those of whole seconds too."""
+    now = 1_767_225_600.0
+    async with new(tmp_path) as record:
+        with monkeypatch.context() as patched:
+            patched.setattr("millpond.record._record.time", SimpleNamespace(time=lambda: now))
+            record.event("x")
+            now += 0.000_5
+            record.event("x")
+            now += 1.0
+            record.event("x")
+    times = [at for (at,) in rows(tmp_path, "SELECT at FROM events ORDER BY seq")]
+    assert times[0] == "2026-01-01T00:00:00.000000Z"
+    assert times[1].startswith("2026-01-01T00:00:00.000")
+    assert times[2].startswith("2026-01-01T00:00:01.000")
+    assert [len(at) for at in times] == [27] * 3
+    assert times == sorted(times)
 
 
 async def test_an_outcome_keeps_why_it_is_not_ok(tmp_path: Path) -> None:
@@ -189,6 +209,52 @@ async def test_committed_waits_for_the_last_entry_of_its_key(tmp_path: Path) -> 
             record.event("another")
             done, _ = await asyncio.wait([waiter], timeout=0.05)
             assert not done
+        await waiter
+        assert rows(tmp_path, "SELECT value FROM outcomes") == [("2",)]
+
+
+async def test_all_who_wait_for_one_transaction_are_woken_in_order(tmp_path: Path) -> None:
+    """Each by its own key, in the order in which they began to wait."""
+    woken: list[int] = []
+    async with new(tmp_path) as record:
+
+        async def wait(number: int) -> None:
+            await record.committed(f"k{number}")
+            woken.append(number)
+
+        with locked_by_another(tmp_path):
+            for number in range(100):
+                record.answer(f"k{number}", number)
+            waiters = [asyncio.create_task(wait(number)) for number in range(100)]
+            await asyncio.sleep(0)
+        await asyncio.gather(*waiters)
+    assert woken == list(range(100))
+
+
+async def test_the_entries_of_a_key_may_be_parted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first is on disk, the second on its way: `committed` waits for the second."""
+    arrived, let_through = threading.Semaphore(0), threading.Semaphore(0)
+    write = Store.write
+
+    def gated(store: Store, batch: Sequence[Entry]) -> None:
+        arrived.release()
+        let_through.acquire()
+        write(store, batch)
+
+    monkeypatch.setattr(Store, "write", gated)
+    async with new(tmp_path) as record:
+        record.answer("a", 1)
+        await offload(arrived.acquire)
+        record.finish("a", ended(value=2))
+        let_through.release()
+        await offload(arrived.acquire)  # the first was written, and the loop has heard of it
+        assert record.statistics().committed == 1
+        waiter = asyncio.create_task(record.committed("a"))
+        await asyncio.sleep(0)
+        assert not waiter.done()
+        let_through.release()
         await waiter
         assert rows(tmp_path, "SELECT value FROM outcomes") == [("2",)]
 
@@ -520,7 +586,7 @@ async def test_an_abandoned_loop_does_not_stop_the_writing(tmp_path: Path) -> No
         return record
 
     record = await offload(other_loop)
-    record._end(millpond.record._record.Ending(state=RunState.FINISHED))  # type: ignore[attr-defined] # there is no loop to close it in
+    record._end(Ending(state=RunState.FINISHED))  # there is no loop to close it in
     await thread_ended(tmp_path)
     assert rows(tmp_path, "SELECT value FROM answers") == [("1",)]
 

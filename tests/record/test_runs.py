@@ -1,5 +1,6 @@
 """Looking at runs: at any time, tolerant of what is broken, and without changing anything."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import sqlite3
 import threading
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,6 +71,25 @@ async def test_reading_while_writing_disturbs_nobody(tmp_path: Path) -> None:
     await offload(reader.join)
     assert seen == sorted(seen)
     assert read_run(tmp_path).answers == 300
+
+
+async def test_a_writer_that_meets_a_reader_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that asks whether the lock is held has it for a moment itself."""
+    await make(tmp_path, "r1")
+    with (tmp_path / "record.lock").open() as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        pauses: list[float] = []
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            fcntl.flock(reader, fcntl.LOCK_UN)
+
+        monkeypatch.setattr("millpond.record._lock.time", SimpleNamespace(sleep=pause))
+        async with Record.resume(tmp_path):
+            pass
+        assert len(pauses) == 1
 
 
 async def test_readers_do_not_keep_a_writer_out(tmp_path: Path) -> None:

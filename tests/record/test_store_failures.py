@@ -14,7 +14,7 @@ import pytest
 from millpond._base import offload
 from millpond.errors import RecordError
 from millpond.record import Record, RunState, read_run
-from tests.record.support import child, ended, locked_by_another, new, rows
+from tests.record.support import child, ended, locked_by_another, new, rows, tamper
 
 
 def mounted(script: str) -> tuple[str, ...]:
@@ -140,6 +140,18 @@ async def test_entries_on_their_way_when_the_store_fails_are_counted(tmp_path: P
     assert rows(tmp_path, "SELECT count(*) FROM answers") == [(0,)]
 
 
+async def test_a_batch_is_whole_or_absent(tmp_path: Path) -> None:
+    """R3: what was written of it before the failure is taken back; the end is still noted."""
+    async with new(tmp_path) as record:
+        tamper(tmp_path, "DROP TABLE events")
+        record.answer("a", 1)
+        record.event("x")
+        with pytest.raises(RecordError, match="no such table: events"):
+            await record.committed("a")
+    info = read_run(tmp_path)
+    assert (info.state, info.answers) == (RunState.FAILED, 0)
+
+
 async def test_leaving_says_what_nobody_was_told(tmp_path: Path) -> None:
     """Whoever never waited for a commit learns of the failure at the end."""
 
@@ -151,7 +163,7 @@ async def test_leaving_says_what_nobody_was_told(tmp_path: Path) -> None:
 
     with pytest.raises(RecordError, match="database is locked") as caught:
         await session()
-    assert caught.value.__notes__ == ["1 entries were lost by now"]
+    assert caught.value.__notes__ == ["entries lost by now: 1"]
 
 
 async def test_a_failing_store_does_not_hide_the_error_that_ended_the_run(tmp_path: Path) -> None:
@@ -188,6 +200,16 @@ async def test_a_record_that_is_gone_is_noticed(tmp_path: Path, how: str) -> Non
         with pytest.raises(RecordError, match=r"moved, replaced or deleted .*run/record\.db"):
             await record.committed("b")
         await record.committed("a")  # it was safe when it was said to be
+
+
+async def test_that_it_is_gone_is_said_rather_than_what_comes_of_it(tmp_path: Path) -> None:
+    """The likelier story, when both are true."""
+    async with new(tmp_path / "run", busy_timeout=0.05) as record:
+        with locked_by_another(tmp_path / "run"):
+            shutil.rmtree(tmp_path / "run")
+            record.answer("a", 1)
+            with pytest.raises(RecordError, match="moved, replaced or deleted"):
+                await record.committed("a")
 
 
 async def test_a_state_that_cannot_be_written_is_said(tmp_path: Path) -> None:

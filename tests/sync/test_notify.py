@@ -365,6 +365,20 @@ async def test_a_wait_that_was_left_cannot_be_used_again() -> None:
     assert repr(armed) == "<Notified left>"
 
 
+async def test_a_second_task_on_one_notified_is_refused() -> None:
+    """Only one of them could be woken; the first one still is."""
+    notify = Notify()
+    with notify.notified() as armed:
+        first = asyncio.create_task(armed.wait())
+        await quiet()
+        with pytest.raises(UsageError, match=r"each needs a notify\.notified\(\)"):
+            await armed
+        notify.notify_one()
+        await first
+        assert armed.used_one
+    assert state(notify) == IDLE
+
+
 async def test_leaving_twice_is_leaving_once() -> None:
     """Nothing is forwarded a second time."""
     notify = Notify()

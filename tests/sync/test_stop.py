@@ -146,6 +146,15 @@ def test_a_child_may_outlive_its_parent() -> None:
     assert child.reason == "alone"
 
 
+def test_a_grandchild_is_reached_through_a_child_that_was_dropped() -> None:
+    """S3: whoever made the stop in between need not keep it."""
+    root = Stop()
+    grandchild = root.child().child()
+    gc.collect()
+    root.stop("all")
+    assert (grandchild.is_stopped(), grandchild.reason) == (True, "all")
+
+
 def test_a_deep_tree_does_not_exhaust_the_stack() -> None:
     """Ten thousand generations."""
     nodes = [Stop()]

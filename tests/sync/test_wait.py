@@ -415,6 +415,24 @@ async def test_row_foreign_stop_that_raises_beside_a_notify_one() -> None:
     assert repr(scene.notify) == STORED
 
 
+async def test_row_foreign_stop_whose_wait_ends_cancelled() -> None:
+    """A mistake of the signal is told, once: no spin, no phantom."""
+
+    class Cancelled(ForeignStop):
+        async def wait_stopped(self) -> None:
+            self.waits += 1
+            inner = asyncio.get_running_loop().create_future()
+            inner.cancel()
+            await inner
+
+    stop = Cancelled()
+    scene = Scene(stop)
+    with pytest.raises(UsageError, match="was cancelled from elsewhere"):
+        await scene.wait()
+    assert stop.waits == 1
+    scene.check_nothing_left()
+
+
 def test_row_foreign_stop_whose_wait_returns_too_early() -> None:
     """Looked at again, without spinning; a change is still seen at once."""
 

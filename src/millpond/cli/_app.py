@@ -23,7 +23,12 @@ Exit codes: 0 all ok; 1 finished, but something is not ok; 2 wrong usage, settin
 everything else on standard error.
 """
 
-app = App(name="millpond", help=HELP, result_action="return_value")
+app = App(
+    name="millpond",
+    help=HELP,
+    result_action="return_value",
+    suppress_keyboard_interrupt=False,  # else it ends the process without a word
+)
 # Help flags are the job's: `millpond run JOB --help` describes its options.
 run_app = App(name="run", help_flags=[], version_flags=[])
 run_app.default(run)

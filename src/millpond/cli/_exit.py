@@ -4,7 +4,7 @@ import enum
 import sys
 import traceback
 
-from millpond.errors import InputError, MillpondError, RecordError
+from millpond.errors import InputError, MillpondError, RecordError, UsageError
 
 
 class Exit(enum.IntEnum):
@@ -41,7 +41,7 @@ def most_serious(codes: "set[Exit]") -> Exit:
 
 def code_of(error: BaseException) -> Exit:
     """Return the exit code for an error that ended the command."""
-    if isinstance(error, InputError | RecordError):
+    if isinstance(error, InputError | RecordError | UsageError):
         return Exit.USAGE
     return Exit.ITEMS_FAILED
 

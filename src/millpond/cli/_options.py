@@ -2,11 +2,12 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import getitem
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-from cyclopts import App, Parameter
+from cyclopts import App, Parameter, Token
 
 from millpond.errors import InputError, UsageError
 from millpond.jobs import JobDefinition
@@ -33,8 +34,15 @@ class RunOptions:
     """Show tracebacks."""
 
 
+COMMON_OPTIONS = {
+    *("--" + field.name.replace("_", "-") for field in fields(RunOptions)),
+    "--help",
+    "--run-options",
+}
+
+
 def parse(
-    definition: JobDefinition[Any], name: str, tokens: Sequence[str]
+    definition: JobDefinition[...], name: str, tokens: Sequence[str]
 ) -> tuple[dict[str, Any], RunOptions] | None:
     """Read the options of a job.
 
@@ -48,14 +56,20 @@ def parse(
     asks_for_help = any(token in ("--help", "-h") for token in tokens)
     parameters = [
         # Not required here: a resumed run has them in its record, and `complete` looks.
-        parameter
+        _strict(parameter)
         if asks_for_help or parameter.default is not MISSING
-        else parameter.replace(default=None)
+        else _strict(parameter).replace(default=None)
         for parameter in definition.signature.parameters.values()
     ]
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             msg = f"job {definition.name!r} takes `{parameter}`; an option needs a name of its own"
+            raise UsageError(msg)
+        if option_name(parameter.name) in COMMON_OPTIONS:
+            msg = (
+                f"job {definition.name!r} has a parameter {parameter.name!r}, but"
+                f" {option_name(parameter.name)} is an option of every job; rename it"
+            )
             raise UsageError(msg)
     common = inspect.Parameter(
         "run_options", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=RunOptions
@@ -78,7 +92,27 @@ def parse(
     return given, run_options
 
 
-def complete(definition: JobDefinition[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _strict(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Refuse what is no whole number where one is expected; cyclopts would round it."""
+    if parameter.annotation not in (int, int | None):
+        return parameter
+    # `Annotated[...]` of a type that is known only here, which type checkers do not read.
+    strict = getitem(cast("Any", Annotated), (parameter.annotation, WHOLE_NUMBER))
+    return parameter.replace(annotation=strict)
+
+
+def _whole_number(_: object, tokens: Sequence[Token]) -> int:
+    try:
+        return int(tokens[0].value)
+    except ValueError:
+        msg = f"expected a whole number, got {tokens[0].value!r}"
+        raise ValueError(msg) from None
+
+
+WHOLE_NUMBER = Parameter(converter=_whole_number)
+
+
+def complete(definition: JobDefinition[...], given: Mapping[str, Any]) -> dict[str, Any]:
     """Fill in the defaults."""
     parameters = definition.signature.parameters.values()
     defaults = {p.name: p.default for p in parameters if p.default is not MISSING}
@@ -107,7 +141,7 @@ def _plain(value: object) -> object:
 
 
 def restore(
-    definition: JobDefinition[Any], recorded: Mapping[str, object], given: Mapping[str, Any]
+    definition: JobDefinition[...], recorded: Mapping[str, object], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the options of a resumed run: the recorded ones, *given* ones over them."""
     known = definition.signature.parameters
@@ -119,8 +153,10 @@ def restore(
             tokens.append(option_name(name) if value else "--no-" + option_name(name)[2:])
             continue
         parts = cast("list[object]", value) if isinstance(value, list) else [value]
-        for part in parts:
-            tokens += [option_name(name), str(part)]
+        if not parts:
+            tokens.append("--empty-" + option_name(name)[2:])
+        # With `=`, so that a value that begins with a dash is not taken for an option.
+        tokens += [f"{option_name(name)}={part}" for part in parts]
     # Parsed like a command line, so that each value gets its type back.
     parsed = parse(definition, definition.name, [*tokens, "--resume=recorded"])
     return {**(parsed[0] if parsed else {}), **given}

@@ -59,7 +59,14 @@ async def _show_live(line: Callable[[], str]) -> None:
     # Refreshed by this task: rich's own thread would read the books while they change.
     with (
         suppress(BrokenPipeError),
-        Live(console=console, auto_refresh=False, transient=True) as live,
+        # rich would send what is printed to standard output to the console as well, which is
+        # standard error: right only where both are the terminal.
+        Live(
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=sys.stdout.isatty(),
+        ) as live,
     ):
         while True:
             live.update(Text(line(), no_wrap=True, overflow="ellipsis"), refresh=True)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 import traceback
 from collections import Counter
@@ -34,6 +35,7 @@ JOB is a built-in name ({", ".join(BUILT_IN)}), a file `my_job.py[:name]`, or a 
 with `millpond run JOB --help`."""
 
 SHOWN_SET_ASIDE = 20
+DISPLAY_SECONDS = 1.0
 SHOWN_FAILURES = 5
 
 
@@ -62,7 +64,9 @@ def run(
         resume, info = find_run(root, common.resume)
         if info.job != definition.name:
             msg = f"it is a run of job {info.job!r}, not of {definition.name!r}"
-            raise InputError(msg, where=str(resume), hint=f"millpond run {info.job} --resume ...")
+            raise InputError(
+                msg, where=str(resume), hint="name that job, or another run (`millpond runs`)"
+            )
         options = complete(definition, restore(definition, info.settings, given))
         changed = differences(info.settings, to_settings(options))
         if changed and not common.force:
@@ -72,13 +76,14 @@ def run(
     else:
         options = complete(definition, given)
     # With Runner's own handling, Ctrl+C before the run has begun cancels and raises.
-    return asyncio.run(_run(definition, options, root=root, resume=resume, common=common))
+    return asyncio.run(_run(definition, options, name=job, root=root, resume=resume, common=common))
 
 
-async def _run(
-    definition: JobDefinition[Any],
+async def _run(  # noqa: PLR0913 - what was asked for, taken apart
+    definition: JobDefinition[...],
     options: dict[str, Any],
     *,
+    name: str,
     root: Path,
     resume: Path | None,
     common: RunOptions,
@@ -99,11 +104,14 @@ async def _run(
         onlooker.keep_traceback(error)
         raise
     finally:
-        onlooker.ended()
+        await onlooker.ended()
     if summary.error is not None:
         onlooker.keep_traceback(summary.error)
     _print_result(summary, as_json=common.json)
-    _print_remarks(summary, verbose=common.verbose)
+    go_on = ["millpond", "run", name, "--resume", summary.run_id]
+    if common.runs_dir is not None:
+        go_on += ["--runs-dir", str(common.runs_dir)]
+    _print_remarks(summary, verbose=common.verbose, go_on=shlex.join(go_on))
     return most_serious(_codes(summary) | onlooker.codes)
 
 
@@ -134,7 +142,7 @@ def _print_result(summary: Summary, *, as_json: bool) -> None:
     put(f"run {summary.run_id} is {summary.state}; record {summary.record}")
 
 
-def _print_remarks(summary: Summary, *, verbose: bool) -> None:
+def _print_remarks(summary: Summary, *, verbose: bool, go_on: str) -> None:
     if summary.set_aside:
         count = len(summary.set_aside)
         say(f"{count} {'line' if count == 1 else 'lines'} of input set aside:")
@@ -148,7 +156,8 @@ def _print_remarks(summary: Summary, *, verbose: bool) -> None:
         f"{outcome.status}{f' ({outcome.layer})' if outcome.layer else ''} in {outcome.stage}:"
         f" {outcome.degraded_reason}"
         for outcome in summary.results.outcomes
-        if not outcome.status.has_value
+        # What ended the run is said once, below, not once more for each item.
+        if not outcome.status.has_value and str(outcome.error) != str(summary.error)
     )
     for failure, count in failures.most_common(SHOWN_FAILURES):
         say(f"{count} x {failure}")
@@ -159,7 +168,7 @@ def _print_remarks(summary: Summary, *, verbose: bool) -> None:
     if summary.error is not None:
         say_error(summary.error, verbose=verbose)
     if summary.state != "finished" or failures:
-        say(f"go on with: millpond run {summary.job} --resume {summary.run_id}")
+        say(f"go on with: {go_on}")
 
 
 @final
@@ -178,7 +187,6 @@ class Onlooker:
         self._run = run
         self._folder = folder
         count = "" if total is None else f", {total} items"
-        say(f"run {run_id}{count}; Ctrl+C once ends gracefully, twice at once")
         loop = asyncio.get_running_loop()
         handlers: dict[signal.Signals, Callable[[], None]] = {
             signal.SIGINT: self._on_interrupt,
@@ -186,16 +194,30 @@ class Onlooker:
         }
         for number, handler in handlers.items():
             loop.add_signal_handler(number, handler)
+        # After the handlers: from this line on it is true.
+        say(f"run {run_id}{count}; Ctrl+C once ends gracefully, twice at once")
         self._display = asyncio.create_task(show(run, total), name="millpond-display")
 
     def interrupted(self) -> bool:
         """Whether a signal asked for the end."""
         return bool(self.codes)
 
-    def ended(self) -> None:
-        """Give the signals back and end the display."""
+    async def ended(self) -> None:
+        """End the display, so that the result is printed after it, and give the signals back.
+
+        Cancellation:
+            The display ends all the same, within a turn of the loop.
+        """
         if self._display is not None:
             self._display.cancel()
+            # Its clean-up does not wait; its error, if any, must not cost the result.
+            await asyncio.wait({self._display}, timeout=DISPLAY_SECONDS)
+            if (
+                self._display.done()
+                and not self._display.cancelled()
+                and (error := self._display.exception())
+            ):
+                say(f"the progress could not be shown: {type(error).__name__}: {error}")
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)

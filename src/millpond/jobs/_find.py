@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from millpond.errors import InputError
 from millpond.jobs._job import JobDefinition
@@ -15,7 +14,7 @@ from millpond.jobs._job import JobDefinition
 BUILT_IN: Mapping[str, str] = {"codeeval": "millpond.jobs.codeeval:codeeval"}
 
 
-def find_job(name: str) -> JobDefinition[Any]:
+def find_job(name: str) -> JobDefinition[...]:
     """Return the job called *name*.
 
     Args:
@@ -27,11 +26,11 @@ def find_job(name: str) -> JobDefinition[Any]:
     place, _, attribute = BUILT_IN.get(name, name).partition(":")
     if place.endswith(".py"):
         return _pick(_load_file(Path(place)), attribute, where=place)
-    if not attribute:
+    if not attribute or not place:
         near = get_close_matches(name, BUILT_IN, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "see the forms below"
+        hint = f"did you mean {near[0]!r}? " if near else ""
         msg = (
-            f"no job of that name; {hint} A job is a built-in name ({', '.join(BUILT_IN)}),"
+            f"no job of that name. {hint}A job is a built-in name ({', '.join(BUILT_IN)}),"
             f" a file `my_job.py[:name]`, or a module `package.module:name`"
         )
         raise InputError(msg, where=f"job {name!r}")
@@ -41,6 +40,9 @@ def find_job(name: str) -> JobDefinition[Any]:
         hint = "pip install 'millpond[http]'" if error.name == "httpx2" else ""
         msg = f"cannot be imported: no module named {error.name!r}"
         raise InputError(msg, where=f"job {name!r}", hint=hint) from error
+    except Exception as error:
+        # The module is there; whatever its own code raises is for its author.
+        raise _broken(error, where=f"job {name!r}") from error
     return _pick(module, attribute, where=name)
 
 
@@ -54,11 +56,20 @@ def _load_file(path: Path) -> ModuleType:
     # As with `python file.py`: the file may import its neighbours, and pickle finds it.
     sys.path.insert(0, str(path.resolve().parent))
     sys.modules.setdefault(path.stem, module)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _broken(error, where=str(path)) from error
     return module
 
 
-def _pick(module: ModuleType, attribute: str, *, where: str) -> JobDefinition[Any]:
+def _broken(error: Exception, *, where: str) -> InputError:
+    """Return what to say of a file or module that is there, but raises when it is imported."""
+    msg = f"cannot be imported: {type(error).__name__}: {error}"
+    return InputError(msg, where=where, hint="mend it; -v shows where it comes from")
+
+
+def _pick(module: ModuleType, attribute: str, *, where: str) -> JobDefinition[...]:
     jobs = {name: value for name, value in vars(module).items() if isinstance(value, JobDefinition)}
     if attribute:
         if attribute in jobs:

@@ -54,6 +54,8 @@ class Summary:
         """Why it did not finish; empty when it did."""
         if self.error is not None:
             return f"{type(self.error).__name__}: {self.error}"
+        if unrecorded := self.results.statistics.unrecorded:
+            return f"{unrecorded} outcomes could not be recorded"
         return "" if self.state == "finished" else f"it was {self.state}"
 
     @property
@@ -96,7 +98,7 @@ class Summary:
 
 
 async def run_job(  # noqa: PLR0913 - each is a fact of the run
-    definition: JobDefinition[Any],
+    definition: JobDefinition[...],
     options: Options,
     *,
     settings: Options,
@@ -162,7 +164,9 @@ async def _run(
         run.check_invariants()
     except InvariantViolated as violation:
         report = Report(text=report.text, facts=report.facts, violated=str(violation))
-    state = "interrupted" if watcher.interrupted() else "failed" if error else "finished"
+    unrecorded = results.statistics.unrecorded
+    failed = error is not None or unrecorded > 0  # as the record itself says then
+    state = "interrupted" if watcher.interrupted() else "failed" if failed else "finished"
     return Summary(
         job=name,
         run_id=record.run_id,

@@ -561,7 +561,7 @@ class Record:
         fresh = copy.copy(failure)
         fresh.__cause__ = failure
         if self._lost:
-            fresh.add_note(f"{self._lost} entries were lost by now")
+            fresh.add_note(f"entries lost by now: {self._lost}")
         return fresh
 
 

@@ -155,8 +155,8 @@ class Store:
         """
         connection = self._connection
         with explained("write to the record", self.path):
-            connection.execute("BEGIN IMMEDIATE")
             try:
+                connection.execute("BEGIN IMMEDIATE")
                 for table in Table:
                     rows = [
                         (*entry.columns, stamp(entry.at)) for entry in batch if entry.table is table

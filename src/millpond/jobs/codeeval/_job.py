@@ -26,6 +26,7 @@ from millpond.jobs.codeeval._samples import load_samples
 from millpond.jobs.codeeval._sandbox import Sandbox, Zygote
 
 MEGABYTE = 1 << 20
+LEAST_MEMORY_MB = 128
 CONSUME_SLACK_SECONDS = 15.0
 """Beyond the program's own limit: for reaping, and for a machine that is busy."""
 SHOWN_OUTPUT_CHARACTERS = 2000
@@ -92,7 +93,7 @@ async def codeeval(  # noqa: PLR0913 - one per option
         allow_code_execution: Run code that is not our own: of a model, or from a file.
         allow_missing_isolation: Run it even where a protection of the sandbox is missing.
         time_limit: Seconds that one program may take.
-        memory_mb: Memory that one program may take.
+        memory_mb: Memory that one program may take, its interpreter included; at least 128.
         in_flight: Requests at once; 0 takes the default of 12.
         physical: Sandboxes being made or used at once; 0 derives it from the machine.
         latency: Mean seconds of an answer of the embedded provider.
@@ -115,10 +116,12 @@ async def codeeval(  # noqa: PLR0913 - one per option
         Capacity.resolve, physical=physical, q_pending=in_flight, environ=os.environ
     )
     book: AnswerBook | None = None
+    unanswered = 0
     async with AsyncExitStack() as stack:
         if samples is not None:
             given = await load_samples(samples, found.problems)
             set_aside += given.set_aside
+            unanswered = len(given.missing)
             problems = {problem.task_id: problem for problem in found.problems}
             attempts = [
                 Attempt(problems[sample.task_id], sample.index, sample.completion)
@@ -168,7 +171,13 @@ async def codeeval(  # noqa: PLR0913 - one per option
                 for attempt in attempts
                 if attempt.key in verdicts
             ]
-            return make_report(graded, planned=len(attempts), book=book, missing=missing)
+            return make_report(
+                graded,
+                planned=len(attempts),
+                book=book,
+                missing=missing,
+                unanswered=(unanswered, len(found.problems)),
+            )
 
         yield Job(
             Pipeline(
@@ -192,6 +201,10 @@ def _check_numbers(not_negative: Mapping[str, float], positive: Mapping[str, flo
     """Say all that is wrong, each by the name of its option."""
     wrong = [f"{name} must be >= 0, got {n}" for name, n in not_negative.items() if not n >= 0]
     wrong += [f"{name} must be > 0, got {n}" for name, n in positive.items() if not n > 0]
+    if positive["memory_mb"] < LEAST_MEMORY_MB:
+        wrong.append(f"memory_mb must be >= {LEAST_MEMORY_MB}, what an interpreter itself takes")
+    both = {**not_negative, **positive}
+    wrong += [f"{name} must be finite, got {n}" for name, n in both.items() if n == float("inf")]
     if wrong:
         text = "; ".join(f"--{line.replace('_', '-', 2)}" for line in wrong)
         raise InputError(text, where="codeeval")

@@ -40,7 +40,12 @@ class Graded:
 
 
 def make_report(
-    graded: Sequence[Graded], *, planned: int, book: AnswerBook | None, missing: Sequence[str]
+    graded: Sequence[Graded],
+    *,
+    planned: int,
+    book: AnswerBook | None,
+    missing: Sequence[str],
+    unanswered: tuple[int, int] = (0, 0),
 ) -> Report:
     """Return score and table.
 
@@ -49,6 +54,7 @@ def make_report(
         planned: How many samples there were to grade.
         book: What the embedded provider was made to answer; None with any other source.
         missing: Protections that the sandbox did not have.
+        unanswered: How many problems have no sample, of how many.
     """
     per_problem: defaultdict[str, list[bool]] = defaultdict(list)
     for one in graded:
@@ -60,14 +66,19 @@ def make_report(
     complete = len(graded) == planned
     expected = {k: book.expected_pass_at(k) for k in scores} if book and complete else None
     violated = "" if book is None or not complete else _violation(graded, scores, book)
+    text = _text(graded, classes, scores, expected, planned=planned, missing=missing)
+    if unanswered[0]:
+        without, total = unanswered
+        text += f"\n{without} of {total} problems have no sample; the score is of the others"
     return Report(
-        text=_text(graded, classes, scores, expected, planned=planned, missing=missing),
+        text=text,
         facts={
             "pass_at_1": scores.get(1),
             "expected_pass_at_1": None if book is None else book.expected_pass_at(1),
             "pass_at_k": {str(k): score for k, score in scores.items()},
             "graded": len(graded),
             "planned": planned,
+            "problems_without_sample": unanswered[0],
             "classes": dict(sorted(classes.items())),
             "missing_protections": list(missing),
         },
