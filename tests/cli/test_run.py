@@ -296,7 +296,7 @@ def test_a_job_that_is_not_there(command: InProcess, name: str, what: str) -> No
     [
         (("run",), "JOB"),
         (("run", "codeeval", "--nope"), "--nope"),
-        (("run", "codeeval", "--n", "many"), 'expected a whole number, got 'many''),
+        (("run", "codeeval", "--n", "many"), "expected a whole number, got 'many'"),
         (("run", "codeeval", "--n"), "--n"),
         (("run", "codeeval", "stray"), "stray"),
         (("nope",), "nope"),
