@@ -95,6 +95,14 @@ OPTIONS = [
     (("--count", "3", "--text", ""), {"count": 3, "text": ""}),
     (("--count", "3", "--text", "two words\n"), {"count": 3, "text": "two words\n"}),
     (("--count", "3", "--type", "x"), {"count": 3, "type_": "x"}),
+    # What looks like an option, or like nothing, once it is in the record.
+    (("--count", "3", "--text=-abc"), {"count": 3, "text": "-abc"}),
+    (("--count", "3", "--text=--json"), {"count": 3, "text": "--json"}),
+    (("--count", "3", "--text=a=b"), {"count": 3, "text": "a=b"}),
+    (("--count", "3", "--names=-x", "--names=y"), {"count": 3, "names": ["-x", "y"]}),
+    (("--count", "3", "--numbers=-1"), {"count": 3, "numbers": [-1]}),
+    (("--count", "3", "--empty-names"), {"count": 3, "names": []}),
+    (("--count", "3", "--empty-paths"), {"count": 3, "paths": []}),
 ]
 
 
@@ -178,6 +186,50 @@ def test_a_value_of_the_wrong_kind(command: InProcess, options: tuple[str, ...],
     ended = command("run", "typed_job.py", "--count", "1", *options)
     assert (ended.code, ended.output) == (2, "")
     assert what in ended.errors
+
+
+@pytest.mark.parametrize("option", ["--count", "--limit"])
+@pytest.mark.parametrize("number", ["1.5", "2.0", "1e3"])
+def test_a_whole_number_is_not_rounded(command: InProcess, option: str, number: str) -> None:
+    """Of an `int` and an `int | None` alike: exit code 2, with the option and what came."""
+    ended = command("run", "typed_job.py", "--count=1", f"{option}={number}")
+    assert (ended.code, ended.output) == (2, "")
+    assert option in ended.errors
+    assert f"expected a whole number, got '{number}'" in ended.errors
+    assert not (command.folder / "millpond-runs").exists()
+
+
+HIDING = """\
+from millpond.jobs import job
+
+@job
+async def hiding(*, {name}: str = "x"):
+    raise AssertionError("it was begun")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("resume", "--resume"),
+        ("force", "--force"),
+        ("json", "--json"),
+        ("json_", "--json"),
+        ("runs_dir", "--runs-dir"),
+        ("verbose", "--verbose"),
+        ("help", "--help"),
+    ],
+)
+def test_a_parameter_that_hides_an_option_of_every_job_is_refused(
+    command: InProcess, name: str, option: str
+) -> None:
+    """Exit code 2, with the parameter to rename, and why; nothing is begun."""
+    command.write("hiding.py", HIDING.format(name=name))
+    ended = command("run", "hiding.py")
+    assert (ended.code, ended.output) == (2, "")
+    assert f"job 'hiding' has a parameter {name!r}" in ended.errors
+    assert f"{option} is an option of every job; rename it" in ended.errors
+    assert not (command.folder / "millpond-runs").exists()
 
 
 def test_settings_are_in_the_record_as_resolved(command: InProcess) -> None:

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import struct
+import subprocess
 import termios
 import threading
 from pathlib import Path
@@ -114,8 +115,17 @@ class Terminal:
         return self.screen.decode()
 
 
-def run_on_terminal(folder: Path, *options: str) -> tuple[Ended, str]:
-    """Run the slow job with standard error on a terminal; it ends once the line was seen."""
+def run_on_terminal(folder: Path, *options: str, result_too: bool = False) -> tuple[Ended, str]:
+    """Run the slow job with standard error on a terminal; it ends once the line was seen.
+
+    Args:
+        folder: Where it runs.
+        options: Of the command.
+        result_too: Whether standard output is on that terminal as well.
+
+    Returns:
+        How it ended, and all that was written to the terminal.
+    """
     (folder / "slow_job.py").write_text(SLOW)
     terminal = Terminal("3 in flight", folder / "shown")
     process = start(
@@ -123,6 +133,7 @@ def run_on_terminal(folder: Path, *options: str) -> tuple[Ended, str]:
         "slow_job.py",
         *options,
         cwd=folder,
+        stdout=terminal.theirs if result_too else subprocess.PIPE,
         stderr=terminal.theirs,
         environ={"TERM": "xterm"},
     )
@@ -137,3 +148,34 @@ def test_on_a_terminal_a_line_is_kept_up_to_date(tmp_path: Path) -> None:
     assert "0/3 | 0 ok | 3 in flight" in screen
     assert "\r\x1b[2K" in screen
     assert screen.rstrip().endswith("\x1b[2K")
+
+
+def test_the_result_goes_where_standard_output_goes(tmp_path: Path) -> None:
+    """`millpond run ... > file` typed at a terminal: the file holds the table, whole and alone."""
+    ended, screen = run_on_terminal(tmp_path)
+    assert ended.code == 0
+    lines = ended.output.splitlines()
+    assert lines[0] == "     3  ok"
+    assert lines[-2].startswith("3 items: 3 ok. ")
+    assert lines[-1].endswith("record.db")
+    assert "record.db" not in screen
+    assert "\x1b" not in ended.output
+
+
+def test_the_json_goes_where_standard_output_goes(tmp_path: Path) -> None:
+    """The file holds one object, although a line is kept up to date on the terminal."""
+    ended, screen = run_on_terminal(tmp_path, "--json")
+    assert (ended.code, ended.facts["ok"]) == (0, 3)
+    assert ended.output.count("\n") == 1
+    assert "record.db" not in screen
+
+
+def test_the_line_is_taken_away_before_the_result_is_printed(tmp_path: Path) -> None:
+    """With both outputs on one terminal, nothing of the result is written over."""
+    ended, screen = run_on_terminal(tmp_path, result_too=True)
+    assert ended.code == 0
+    _, first, rest = screen.partition("     3  ok")
+    assert first
+    assert "record.db" in rest
+    assert "\x1b" not in rest
+    assert "in flight |" not in rest

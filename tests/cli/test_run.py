@@ -1,6 +1,9 @@
 """`millpond run`: exit codes, messages, results, and how a user's own job is run."""
 
 import json
+import os
+import shlex
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,7 +13,17 @@ from threading import Thread
 
 import pytest
 
-from tests.cli.support import FOREIGN, InProcess, Serving, only_run, query
+from millpond.record import RunState, read_run
+from tests.cli.support import (
+    DEADLINE_SECONDS,
+    FOREIGN,
+    InProcess,
+    Serving,
+    finish,
+    only_run,
+    query,
+    start,
+)
 
 JOBS = '''\
 import asyncio
@@ -163,6 +176,21 @@ def test_an_item_that_fails_is_exit_code_1(command: InProcess) -> None:
     assert "Traceback" not in ended.errors
 
 
+@pytest.mark.parametrize("more", [(), ("--runs-dir", "other runs")], ids=["default", "runs-dir"])
+def test_the_command_to_go_on_with_can_be_typed_as_it_is(
+    command: InProcess, more: tuple[str, ...]
+) -> None:
+    """It has the job by the name it was given, and the folder; a space in it is quoted."""
+    first = command("run", "run_jobs.py:one_fails", *more)
+    (line,) = (line for line in first.errors.splitlines() if line.startswith("go on with: "))
+    program, *arguments = shlex.split(line.removeprefix("go on with: "))
+    assert program == "millpond"
+    again = command(*arguments, "--json")
+    assert again.code == 1, again.errors
+    assert (again.facts["items"], again.facts["ok"]) == (3, 2)
+    only_run(command.folder / (more[-1] if more else "millpond-runs"))
+
+
 def test_a_few_ways_to_fail_are_shown_and_the_rest_counted(command: InProcess) -> None:
     """The same failure of many items is one line."""
     ended = command("run", "run_jobs.py:five_ways")
@@ -184,6 +212,13 @@ def test_a_supplier_that_always_fails(command: InProcess) -> None:
     traceback = (run / "traceback.txt").read_text()
     assert "OSError: no room" in traceback
     assert "SupplierFailed" in traceback
+
+
+def test_a_supplier_that_always_fails_is_said_once(command: InProcess) -> None:
+    """Not once more for each item that it ended; and how to go on is said too."""
+    ended = command("run", "run_jobs.py:no_supplier")
+    assert ended.errors.count("no room") == 1
+    assert ended.errors.count("go on with: ") == 1
 
 
 def test_a_source_that_raises(command: InProcess) -> None:
@@ -241,25 +276,36 @@ def test_two_items_of_one_key_are_a_mistake_in_the_job(command: InProcess) -> No
     assert "one" in ended.errors
 
 
+BREAKING = JOBS.replace(
+    "async def supply():\n",
+    "async def supply():\n"
+    "    import glob, sqlite3\n"
+    "    (path,) = glob.glob('millpond-runs/*/record.db')\n"
+    "    connection = sqlite3.connect(path)\n"
+    "    connection.execute('CREATE TRIGGER IF NOT EXISTS full BEFORE INSERT ON outcomes'\n"
+    "        \" BEGIN SELECT RAISE(ABORT, 'no space left'); END\")\n"
+    "    connection.close()\n",
+)
+"""The same jobs, but from the first T on the record takes no outcome."""
+
+
 def test_a_record_that_fails_still_shows_the_result(command: InProcess) -> None:
     """Exit code 1, the outcomes, and how many of them are not kept."""
-    command.write(
-        "breaking.py",
-        JOBS.replace(
-            "async def supply():\n",
-            "async def supply():\n"
-            "    import glob, sqlite3\n"
-            "    (path,) = glob.glob('millpond-runs/*/record.db')\n"
-            "    connection = sqlite3.connect(path)\n"
-            "    connection.execute('CREATE TRIGGER IF NOT EXISTS full BEFORE INSERT ON outcomes'\n"
-            "        \" BEGIN SELECT RAISE(ABORT, 'no space left'); END\")\n"
-            "    connection.close()\n",
-        ),
-    )
+    command.write("breaking.py", BREAKING)
     ended = command("run", "breaking.py:good")
     assert ended.code == 1
     assert "     3  ok" in ended.output
     assert "3 outcomes are NOT in the record" in ended.errors
+
+
+def test_a_run_whose_record_failed_is_not_called_finished(command: InProcess) -> None:
+    """The result and the record agree that it failed, and how to go on is said."""
+    command.write("breaking.py", BREAKING)
+    ended = command("run", "breaking.py:good", "--json")
+    assert ended.code == 1
+    assert (ended.facts["state"], ended.facts["unrecorded"]) == ("failed", 3)
+    assert read_run(only_run(command.folder / "millpond-runs")).state is RunState.FAILED
+    assert "go on with: millpond run breaking.py:good --resume " in ended.errors
 
 
 # --- Refused before anything was begun ----------------------------------------------------
@@ -276,6 +322,7 @@ BAD_NAMES = [
     ("gone.py", "no such file"),
     ("gone.inner:one", "no module named 'gone'"),
     ("codeval", "did you mean 'codeeval'?"),
+    (":good", "no job of that name"),
 ]
 
 
@@ -291,12 +338,39 @@ def test_a_job_that_is_not_there(command: InProcess, name: str, what: str) -> No
     assert "Traceback" in command("run", name, "--verbose").errors
 
 
+UNUSABLE = {
+    "broken_syntax.py": ("def (:\n", "cannot be imported: SyntaxError: "),
+    "broken_import.py": ("import run_nowhere\n", "No module named 'run_nowhere'"),
+    "broken_code.py": ("1 / 0\n", "cannot be imported: ZeroDivisionError: "),
+    "plain_def.py": ("from millpond.jobs import job\n@job\ndef f(): ...\n", "an `async def`"),
+    "no_job_made.py": (
+        "from millpond.jobs import job\n@job\nasync def f(): return 3\n",
+        "job 'f' must return (or yield) a millpond.jobs.Job, got 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_a_job_that_cannot_be_used(command: InProcess, name: str) -> None:
+    """A mistake in its file is exit code 2, said once; -v shows where it comes from."""
+    text, what = UNUSABLE[name]
+    command.write(name, text)
+    ended = command("run", name)
+    assert (ended.code, ended.output) == (2, "")
+    assert ended.errors.startswith("millpond: ")
+    assert ended.errors.count(what) == 1
+    assert "Traceback" not in ended.errors
+    assert not (command.folder / "millpond-runs").exists()
+    assert "Traceback" in command("run", name, "-v").errors
+
+
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
         (("run",), "JOB"),
         (("run", "codeeval", "--nope"), "--nope"),
         (("run", "codeeval", "--n", "many"), "expected a whole number, got 'many'"),
+        (("run", "codeeval", "--n", "1.5"), "expected a whole number, got '1.5'"),
         (("run", "codeeval", "--n"), "--n"),
         (("run", "codeeval", "stray"), "stray"),
         (("nope",), "nope"),
@@ -460,9 +534,29 @@ def test_a_key_that_is_refused_at_the_first_answer(
     assert "refuses the key (401): the key has no credit" in ended.errors
     assert "  to do: set the environment variable OPENAI_API_KEY to a valid key" in ended.errors
     assert "sk-wrong" not in ended.errors
+    assert ended.errors.count("the key has no credit") == 1
     assert Refusing.questions <= 2
     assert "is failed; record" in ended.output
     assert "Traceback" not in ended.errors
+
+
+def test_ctrl_c_before_the_run_begins(tmp_path: Path) -> None:
+    """While the endpoint is slow to show its models: exit code 130, in one line."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        listener.settimeout(DEADLINE_SECONDS)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        process = start(
+            *("run", "codeeval", "--model", "m", "--base-url", url, *FOREIGN), cwd=tmp_path
+        )
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(DEADLINE_SECONDS)
+            assert connection.recv(1)
+            os.killpg(process.pid, signal.SIGINT)
+            ended = finish(process)
+    assert (ended.code, ended.output) == (130, "")
+    assert ended.errors == "millpond: interrupted before the run began; nothing was kept\n"
+    assert not (tmp_path / "millpond-runs").exists()
 
 
 # --- Going on -----------------------------------------------------------------------------

@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import assert_type
 
 import pytest
 
 from millpond.errors import InputError
-from millpond.jobs import BUILT_IN, find_job
+from millpond.jobs import BUILT_IN, JobDefinition, find_job
 
 ONE = """\
 from millpond.jobs import job
@@ -57,6 +58,13 @@ def refusal(name: str) -> InputError:
 def test_built_in_jobs_are_found_by_their_names(name: str) -> None:
     """Each name in the list leads to a job that is called so."""
     assert find_job(name).name == name
+
+
+def test_a_job_that_was_found_may_have_any_options() -> None:
+    """Its type says so, strictly checked: no cast is needed to hand it on."""
+    found = find_job("codeeval")
+    assert_type(found, JobDefinition[...])
+    assert "time_limit" in found.signature.parameters
 
 
 def test_the_only_job_of_a_file_needs_no_name() -> None:
@@ -141,3 +149,50 @@ def test_a_word_that_is_no_job_gets_a_suggestion() -> None:
     assert "my_job.py[:name]" in str(error)
     assert error.where == "job 'codeval'"
     assert "did you mean" not in str(refusal("quite-different"))
+
+
+def test_the_message_about_an_unknown_job_is_made_of_sentences() -> None:
+    """With nothing to suggest, it says what a job is, and refers to nothing besides."""
+    assert str(refusal("quite-different")) == (
+        "job 'quite-different': no job of that name. A job is a built-in name (codeeval),"
+        " a file `my_job.py[:name]`, or a module `package.module:name`"
+    )
+
+
+@pytest.mark.parametrize("name", [":one", ":", ""])
+def test_a_name_without_a_place_is_no_job(name: str) -> None:
+    """There is nothing to import; it is refused like any other word."""
+    error = refusal(name)
+    assert "no job of that name" in str(error)
+    assert error.where == f"job {name!r}"
+
+
+BROKEN = [
+    ("def (:\n", SyntaxError, "SyntaxError: invalid syntax"),
+    ("import find_nowhere\n", ModuleNotFoundError, "No module named 'find_nowhere'"),
+    ("{}['x']\n", KeyError, "KeyError: 'x'"),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "what"), BROKEN)
+def test_a_file_that_raises_is_refused_with_its_error(
+    text: str, kind: type[Exception], what: str
+) -> None:
+    """The file is the place, the error in it the cause."""
+    write("my_find_job.py", text)
+    error = refusal("my_find_job.py")
+    assert "cannot be imported: " in str(error)
+    assert what in str(error)
+    assert error.where == "my_find_job.py"
+    assert error.hint
+    assert isinstance(error.__cause__, kind)
+
+
+def test_a_module_that_raises_is_refused_with_its_error(place: Path) -> None:
+    """As a file is, by the name it was asked for."""
+    write("find_package/broken.py", "1 / 0\n")
+    sys.path.insert(0, str(place))
+    error = refusal("find_package.broken:one")
+    assert "cannot be imported: ZeroDivisionError: division by zero" in str(error)
+    assert error.where == "job 'find_package.broken:one'"
+    assert isinstance(error.__cause__, ZeroDivisionError)

@@ -95,7 +95,7 @@ class Work:
         return Report(text="all said", facts={"score": 1.5, "items": 99})
 
     @property
-    def definition(self) -> JobDefinition[Any]:
+    def definition(self) -> JobDefinition[...]:
         """The job."""
 
         @job
@@ -117,8 +117,7 @@ class Work:
             finally:
                 self.log.append("cleaned up")
 
-        made: JobDefinition[Any] = work  # pyright: ignore[reportAssignmentType] # [Any] is not [...] to it
-        return made
+        return work
 
     async def run(
         self, root: Path, *, resume: Path | None = None, onlooker: Onlooker | None = None

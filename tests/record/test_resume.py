@@ -125,6 +125,8 @@ async def test_a_refused_resume_leaves_the_run_as_it_was(
     """A look at the settings, and no: that is nothing that happened to the run."""
     async with new(tmp_path) as record:
         await record.close(state=RunState.INTERRUPTED, reason="Ctrl+C")
+    before = read_run(tmp_path)
+    assert (before.state, before.state_reason) == (RunState.INTERRUPTED, "Ctrl+C")
 
     async def refuse() -> None:
         async with Record.resume(tmp_path):
@@ -133,7 +135,7 @@ async def test_a_refused_resume_leaves_the_run_as_it_was(
 
     with pytest.raises(type(error)):
         await refuse()
-    assert read_run(tmp_path).state is RunState.INTERRUPTED
+    assert read_run(tmp_path) == before
 
 
 async def test_a_resume_that_wrote_and_failed_says_so(tmp_path: Path) -> None:

@@ -69,6 +69,28 @@ def test_a_limit_on_file_size_loses_nothing_that_was_committed(tmp_path: Path) -
     assert found["state_afterwards"] == "finished"
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
+async def test_a_folder_without_permission_to_write_can_be_read_and_not_resumed(
+    tmp_path: Path,
+) -> None:
+    """What a colleague may do with one's runs."""
+    folder = tmp_path / "run"
+    async with new(folder) as record:
+        record.answer("a", 1)
+    folder.chmod(0o555)
+    (folder / "record.db").chmod(0o444)
+    try:
+        with child("look", folder) as process:
+            out, _ = await offload(process.communicate)
+    finally:
+        folder.chmod(0o755)
+    answers, resumed, created = out.splitlines()
+    assert answers == "1"
+    assert "cannot open the record: " in resumed
+    assert "; make the folder and the file writable" in resumed
+    assert "cannot create a record: Permission denied" in created
+
+
 @needs_mounts
 async def test_a_read_only_folder_can_be_read_and_not_resumed(tmp_path: Path) -> None:
     """The kind of medium on which finished runs are kept."""

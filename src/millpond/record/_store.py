@@ -83,13 +83,13 @@ class Store:
     """One record, opened and locked for writing. Made by `create` and `resume`."""
 
     def __init__(
-        self, path: Path, lock: RunLock, connection: sqlite3.Connection, found: RunState | None
+        self, path: Path, lock: RunLock, connection: sqlite3.Connection, found: Meta | None
     ) -> None:
         self.path = path
         self._lock = lock
         self._connection = connection
         self._found = found
-        """The state before this session; None for a new run."""
+        """What the run was before this session; None for a new one."""
         self._used = found is None
         self._file = _identity(path)
 
@@ -142,8 +142,8 @@ class Store:
             recalled = dict(_read_finished(connection, codec, path))
             recalled.update(_read_answers(connection, codec, path))
             _prepare(connection)
-            _set_state(connection, RunState.RUNNING, "")
-            store = cls(path, lock, connection, meta.state)
+            _set_state(connection, RunState.RUNNING, "", stamp(time.time()))
+            store = cls(path, lock, connection, meta)
             undo.pop_all()
         return store, Contents(meta=meta, recalled=recalled)
 
@@ -178,14 +178,13 @@ class Store:
         Raises:
             RecordError: If the state could not be written. The file is let go all the same.
         """
-        state, reason = ending.state, ending.reason
+        state, reason, at = ending.state, ending.reason, stamp(time.time())
         if ending.only_if_used and not self._used and self._found is not None:
-            state, reason = self._found, ""
+            state, reason, at = self._found.state, self._found.state_reason, self._found.state_at
         try:
             with explained("close the record", self.path):
                 self._check_place()
-                if state is not RunState.RUNNING:
-                    _set_state(self._connection, state, reason)
+                _set_state(self._connection, state, reason, at)
                 self._leave_one_file()
         finally:
             self._connection.close()
@@ -282,10 +281,10 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = FULL")
 
 
-def _set_state(connection: sqlite3.Connection, state: RunState, reason: str) -> None:
+def _set_state(connection: sqlite3.Connection, state: RunState, reason: str, at: str) -> None:
     connection.execute(
         "UPDATE meta SET state = ?, state_reason = ?, state_at = ?",
-        (state.value, storable(reason), stamp(time.time())),
+        (state.value, storable(reason), at),
     )
 
 

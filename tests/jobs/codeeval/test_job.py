@@ -97,6 +97,17 @@ def test_samples_that_cannot_be_used_are_listed_with_their_lines(command: InProc
     assert ended.errors.count("samples.jsonl:2: ") == 1
 
 
+def test_problems_without_a_sample_are_said(command: InProcess) -> None:
+    """The score over one problem of three must not look like the score over all."""
+    problems = write_problems(command, 3)
+    samples = write_samples(command, ("t/0", RIGHT))
+    ended = grade(command, problems, samples)
+    assert ended.code == 0, ended.errors
+    assert "2 of 3 problems have no sample; the score is of the others" in ended.output
+    facts = grade(command, problems, samples, "--json").facts
+    assert (facts["pass_at_1"], facts["problems_without_sample"]) == (1.0, 2)
+
+
 def test_gzipped_files_are_read_as_they_are(command: InProcess) -> None:
     """Both problems and samples."""
     problems = command.folder / write_problems(command, 1)
@@ -243,6 +254,9 @@ def test_foreign_code_needs_a_flag(command: InProcess, options: tuple[str, ...])
         (("--latency", "nan"), "--latency must be >= 0, got nan"),
         (("--time-limit", "0"), "--time-limit must be > 0, got 0.0"),
         (("--memory-mb=-5",), "--memory-mb must be > 0, got -5"),
+        (("--memory-mb", "1"), "--memory-mb must be >= 128, what an interpreter itself takes"),
+        (("--time-limit", "inf"), "--time-limit must be finite, got inf"),
+        (("--latency", "inf"), "--latency must be finite, got inf"),
     ],
     ids=" ".join,
 )

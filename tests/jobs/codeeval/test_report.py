@@ -157,6 +157,17 @@ def test_nothing_graded_is_no_score() -> None:
     assert "0 of 6 samples have a verdict" in report.text
 
 
+def test_problems_without_a_sample_are_counted() -> None:
+    """In the text and in the facts; where each has one, there is nothing to say."""
+    samples = [graded(0, 0)]
+    some = make_report(samples, planned=1, book=None, missing=[], unanswered=(2, 3))
+    assert "2 of 3 problems have no sample; the score is of the others" in some.text
+    assert some.facts["problems_without_sample"] == 2
+    none = make_report(samples, planned=1, book=None, missing=[], unanswered=(0, 1))
+    assert "no sample" not in none.text
+    assert none.facts["problems_without_sample"] == 0
+
+
 def test_missing_protections_are_said() -> None:
     """In the text and in the facts."""
     report = make_report([graded(0, 0)], planned=1, book=None, missing=["network", "user"])
