@@ -188,11 +188,11 @@ def test_a_value_of_the_wrong_kind(command: InProcess, options: tuple[str, ...],
     assert what in ended.errors
 
 
-@pytest.mark.parametrize("option", ["--count", "--limit"])
+@pytest.mark.parametrize("option", ["--count", "--limit", "--numbers"])
 @pytest.mark.parametrize("number", ["1.5", "2.0", "1e3"])
 def test_a_whole_number_is_not_rounded(command: InProcess, option: str, number: str) -> None:
     """Of an `int` and an `int | None` alike: exit code 2, with the option and what came."""
-    ended = command("run", "typed_job.py", "--count=1", f"{option}={number}")
+    ended = command("run", "typed_job.py", f"{option}={number}")
     assert (ended.code, ended.output) == (2, "")
     assert option in ended.errors
     assert f"expected a whole number, got '{number}'" in ended.errors

@@ -94,22 +94,32 @@ def parse(
 
 def _strict(parameter: inspect.Parameter) -> inspect.Parameter:
     """Refuse what is no whole number where one is expected; cyclopts would round it."""
-    if parameter.annotation not in (int, int | None):
-        return parameter
-    # `Annotated[...]` of a type that is known only here, which type checkers do not read.
-    strict = getitem(cast("Any", Annotated), (parameter.annotation, WHOLE_NUMBER))
-    return parameter.replace(annotation=strict)
+    for kind, converter in CONVERTERS:
+        if parameter.annotation == kind:
+            # `Annotated[...]` of a type known only here, which type checkers do not read.
+            return parameter.replace(annotation=getitem(cast("Any", Annotated), (kind, converter)))
+    return parameter
 
 
-def _whole_number(_: object, tokens: Sequence[Token]) -> int:
+def _whole_numbers(_: object, tokens: Sequence[Token]) -> list[int]:
     try:
-        return int(tokens[0].value)
+        return [int(token.value) for token in tokens]
     except ValueError:
-        msg = f"expected a whole number, got {tokens[0].value!r}"
+        given = " ".join(token.value for token in tokens)
+        msg = f"expected a whole number, got {given!r}"
         raise ValueError(msg) from None
 
 
-WHOLE_NUMBER = Parameter(converter=_whole_number)
+def _whole_number(kind: object, tokens: Sequence[Token]) -> int:
+    return _whole_numbers(kind, tokens[:1])[0]
+
+
+CONVERTERS: Sequence[tuple[object, Parameter]] = (
+    (int, Parameter(converter=_whole_number)),
+    (int | None, Parameter(converter=_whole_number)),
+    (list[int], Parameter(converter=_whole_numbers)),
+    (list[int] | None, Parameter(converter=_whole_numbers)),
+)
 
 
 def complete(definition: JobDefinition[...], given: Mapping[str, Any]) -> dict[str, Any]:
