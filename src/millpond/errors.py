@@ -9,6 +9,8 @@
      +-- WouldBlock                      a `..._nowait` call that would have had to wait
      +-- Closed                          the thing was closed, and nothing is left in it
      +-- Stopped                         a stop signal ended the wait
+     +-- Lagged                          a subscriber was too slow and missed values
+     +-- SequenceFailed                  a number before ours failed, so our turn never comes
      +-- DeadlineError (TimeoutError)    a named layer ran out of time
      +-- Transient                       raise it in a stage to say "worth another try"
      +-- Expired                         an item outlived its time
@@ -33,10 +35,12 @@ __all__ = [
     "Expired",
     "InputError",
     "InvariantViolated",
+    "Lagged",
     "LeakWarning",
     "MillpondError",
     "NestedAcquire",
     "RecordError",
+    "SequenceFailed",
     "SourceFailed",
     "Stopped",
     "SupplierFailed",
@@ -113,9 +117,45 @@ class Closed(MillpondError):
 class Stopped(MillpondError):
     """A stop signal ended the wait. Whatever had been granted went back."""
 
-    def __init__(self, reason: str = "") -> None:
+    def __init__(self, reason: str = "", *, report: object = None) -> None:
         self.reason = reason
+        self.report = report  # what the wait has to tell, where it keeps an account
         super().__init__(f"stopped: {reason}" if reason else "stopped")
+
+
+class Lagged(MillpondError):
+    """Values were overwritten before this subscriber received them.
+
+    Nothing is closed: the next receive goes on with the oldest value that is kept.
+    """
+
+    def __init__(self, *, missed: int) -> None:
+        self.missed = missed
+        super().__init__(f"{missed} values were overwritten before they were received")
+
+
+class SequenceFailed(MillpondError):
+    """A number failed before its turn was over, so no later turn comes.
+
+    Args:
+        sequence: The number that failed first.
+        error_type: The class of its error.
+        text: The text of its error.
+        report: How long the caller has waited, for whom.
+    """
+
+    def __init__(self, *, sequence: int, error_type: str, text: str, report: object = None) -> None:
+        self.sequence = sequence
+        self.error_type = error_type
+        self.text = text
+        self.report = report
+        super().__init__(f"number {sequence} failed, so no later turn comes: {error_type}: {text}")
+
+    def told(self, report: object) -> "SequenceFailed":
+        """Return the same failure for another caller, with a *report* of its own."""
+        return SequenceFailed(
+            sequence=self.sequence, error_type=self.error_type, text=self.text, report=report
+        )
 
 
 class DeadlineError(MillpondError, TimeoutError):

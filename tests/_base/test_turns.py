@@ -16,7 +16,9 @@ class Counter:
     def __init__(self, free: int = 0) -> None:
         self.free = free
         self.returned: list[int] = []
-        self.queue: TurnQueue[int, int] = TurnQueue(take_back=self.take_back, serve=self.serve)
+        self.queue: TurnQueue[int, int] = TurnQueue(
+            take_back=self.take_back, serve=self.serve, owner="line"
+        )
 
     def take_back(self, units: int) -> None:
         """Get units back whose caller left."""

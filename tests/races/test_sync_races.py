@@ -307,7 +307,7 @@ async def test_a_line_with_two_victims_keeps_its_order() -> None:
                 free -= 1
                 queue.hand(1)  # noqa: B023 - the same
 
-        queue: TurnQueue[int, int] = TurnQueue(take_back=take_back, serve=serve)
+        queue: TurnQueue[int, int] = TurnQueue(take_back=take_back, serve=serve, owner="line")
         record: list[int] = []
 
         async def caller(number: int) -> None:

@@ -8,7 +8,8 @@ wake-up. No helper task is made per wait, with one exception: a foreign
 """
 
 import asyncio
-from typing import Protocol, TypeAlias, cast, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import Protocol, TypeAlias, cast
 
 from millpond.errors import UsageError
 
@@ -34,17 +35,30 @@ class StopSignal(Protocol):
         ...
 
 
-@runtime_checkable
-class PushStop(StopSignal, Protocol):
-    """A stop signal that completes futures itself, so that no task is needed."""
+class PushStop(ABC):
+    """A stop signal that completes futures itself, so that no task is needed.
 
+    A class to inherit from, not a protocol: it is asked for at every wait, and asking a
+    protocol costs more than the wait.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def is_stopped(self) -> bool:
+        """Whether the stop was asked for. Once true, it stays true."""
+
+    @abstractmethod
+    async def wait_stopped(self) -> None:
+        """Return once `is_stopped()` is true."""
+
+    @abstractmethod
     def attach(self, parked: Parked) -> None:
         """Complete *parked* when the stop is asked for."""
-        ...
 
+    @abstractmethod
     def detach(self, parked: Parked) -> None:
         """Forget *parked*, if it is known."""
-        ...
 
 
 class EitherStop:
@@ -106,14 +120,14 @@ async def park(parked: Parked, stop: StopSignal | None) -> None:
     """
     if stop is None:
         await parked
-    elif isinstance(stop, EitherStop):
-        await _park_beside(parked, stop.parts)
     elif isinstance(stop, PushStop):
         stop.attach(parked)
         try:
             await parked
         finally:
             stop.detach(parked)
+    elif isinstance(stop, EitherStop):
+        await _park_beside(parked, stop.parts)
     else:
         await _park_beside(parked, (stop,))
 

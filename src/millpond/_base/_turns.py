@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
+from millpond._base._home import Home
 from millpond._base._parking import StopSignal, park, reason_of, wake
 from millpond.errors import Stopped
 
@@ -42,11 +43,15 @@ class TurnQueue(Generic[W, G]):
     Args:
         take_back: Gets a grant whose caller was cancelled or stopped before it ran.
         serve: Looks whether the head of the line can be handed something now.
+        owner: What the line is for, in messages.
     """
 
-    __slots__ = ("_line", "_serve", "_take_back", "_under_way")
+    __slots__ = ("_home", "_line", "_serve", "_take_back", "_under_way")
 
-    def __init__(self, *, take_back: Callable[[G], None], serve: Callable[[], None]) -> None:
+    def __init__(
+        self, *, take_back: Callable[[G], None], serve: Callable[[], None], owner: str
+    ) -> None:
+        self._home = Home(owner)
         # An OrderedDict, because a caller may leave from anywhere in O(1).
         self._line: OrderedDict[Turn[W, G], None] = OrderedDict()
         self._under_way = 0
@@ -76,6 +81,7 @@ class TurnQueue(Generic[W, G]):
 
     def hand(self, grant: G) -> None:
         """Hand *grant* to the first in line, who leaves it. It must not be empty."""
+        self._home.check_thread()
         turn, _ = self._line.popitem(last=False)
         turn.granted = True
         turn.grant = grant
@@ -96,6 +102,7 @@ class TurnQueue(Generic[W, G]):
         Raises:
             Stopped: When *stop* is asked for first, or at the same time.
             Exception: What `dismiss` was told.
+            UsageError: In any loop but the first one in which somebody queued.
 
         Cancellation:
             Safe. A caller in line loses its place; a caller that was handed a grant
@@ -105,7 +112,7 @@ class TurnQueue(Generic[W, G]):
             First come, first served. Stop beats grant. A foreign *stop* costs a task that
             has to end first, so its caller resumes a turn of the loop later.
         """
-        turn: Turn[W, G] = Turn(want, asyncio.get_running_loop().create_future())
+        turn: Turn[W, G] = Turn(want, self._home.new_parked())
         self._line[turn] = None
         try:
             await park(turn.parked, stop)

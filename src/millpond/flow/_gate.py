@@ -101,7 +101,9 @@ class _Side:
         self._pauses_at_once = pauses_at_once
         self.out = 0
         self.paused = False
-        self.line: TurnQueue[None, Ticket] = TurnQueue(take_back=Ticket.release, serve=self.serve)
+        self.line: TurnQueue[None, Ticket] = TurnQueue(
+            take_back=Ticket.release, serve=self.serve, owner="AdmissionGate"
+        )
 
     async def admit(self, stop: StopSignal | None) -> Ticket:
         if stop is not None and stop.is_stopped():

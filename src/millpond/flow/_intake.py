@@ -56,7 +56,7 @@ class Intake(Generic[I]):
         self.closing = False
         self._wanted = Notify()
         self._line: TurnQueue[None, Entry[I]] = TurnQueue(
-            take_back=_leave_open, serve=self.look_again
+            take_back=_leave_open, serve=self.look_again, owner="Intake"
         )
         self.closed = Stop()
         """Stopped when no more items will come."""

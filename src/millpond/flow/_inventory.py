@@ -277,7 +277,7 @@ class Inventory(Generic[T, Q]):
         self._on_expired = on_expired
         self._clock = clock
         self._claims: TurnQueue[None, _Taken[T, Q]] = TurnQueue(
-            take_back=self._take_back, serve=self._match
+            take_back=self._take_back, serve=self._match, owner="Inventory"
         )
         self._leased = 0
         self._claimed = 0

@@ -214,7 +214,9 @@ class Limiter:
         self._closed = False
         self._max_queued = max_queued
         self._holds: dict[_Hold, None] = {}
-        self._queue: TurnQueue[_Want, int] = TurnQueue(take_back=self._put_back, serve=self._serve)
+        self._queue: TurnQueue[_Want, int] = TurnQueue(
+            take_back=self._put_back, serve=self._serve, owner=f"Limiter {self.name!r}"
+        )
         # Permits taken by `async with limiter`, latest last, by the task that took them.
         self._entered: dict[asyncio.Task[Any] | None, list[Permit]] = {}
         self._watcher: QueueWatcher | None = None

@@ -12,7 +12,6 @@ Python does not, so a check that succeeds after arming would leave a phantom tha
 swallows the next `notify_one`. That is why a `Notified` is a context manager.
 """
 
-import asyncio
 import enum
 import warnings
 from collections import OrderedDict
@@ -20,15 +19,13 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import final
 
-from millpond._base import Parked, StopSignal, park, reason_of, wake
+from millpond._base import Home, Parked, StopSignal, park, reason_of
 from millpond.errors import Stopped, UsageError
 
 
 class _State(enum.Enum):
     NEW = "new"
     ARMED = "armed"
-    BY_ONE = "notified by notify_one, not used yet"
-    BY_ALL = "notified by notify_waiters, not used yet"
     DONE = "done"
     LEFT = "left"
 
@@ -53,35 +50,78 @@ class Notify:
         look again
     """
 
-    __slots__ = ("_armed", "_generation", "_permit")
+    __slots__ = ("_armed", "_generation", "_given", "_home", "_permit")
 
     def __init__(self) -> None:
-        self._armed: OrderedDict[Notified, None] = OrderedDict()  # oldest first, all ARMED
+        # The futures of armed waiters, oldest first. A notification takes them out.
+        self._armed: OrderedDict[Parked, None] = OrderedDict()
+        self._given: set[Parked] = set()  # completed by `notify_one`, and not acted on yet
         self._generation = 0  # calls of `notify_waiters` so far
         self._permit = False
+        self._home = Home("Notify")
 
     def notify_one(self) -> None:
         """Wake the oldest armed waiter; with none, keep one permit for the next.
 
         Right only where all waiters are interchangeable: it may wake one whose
         predicate does not hold while the right one sleeps on.
+
+        Raises:
+            UsageError: From another thread than that of those who waited.
         """
-        if self._armed:
-            oldest, _ = self._armed.popitem(last=False)
-            oldest._mark(_State.BY_ONE)
-        else:
-            self._permit = True
+        self._home.check_thread()
+        while self._armed:
+            parked, _ = self._armed.popitem(last=False)
+            if not parked.done():  # else it was cancelled or stopped, and is on its way out
+                self._given.add(parked)
+                parked.set_result(None)
+                return
+        self._permit = True
 
     def notify_waiters(self) -> None:
-        """Wake everybody whose `Notified` was made before this call."""
+        """Wake everybody whose `Notified` was made before this call.
+
+        Raises:
+            UsageError: From another thread than that of those who waited.
+        """
+        self._home.check_thread()
         self._generation += 1
-        armed, self._armed = self._armed, OrderedDict()
-        for waiter in armed:
-            waiter._mark(_State.BY_ALL)
+        if self._armed:
+            armed, self._armed = self._armed, OrderedDict()
+            for parked in armed:
+                if not parked.done():
+                    parked.set_result(None)
 
     def notified(self) -> "Notified":
         """Return a wait that every later `notify_waiters` reaches, armed or not."""
         return Notified(self)
+
+    # For the waits of this package; everybody else uses `notified`.
+
+    def take_permit(self) -> bool:
+        """Use up the stored permit, if there is one."""
+        permit, self._permit = self._permit, False
+        return permit
+
+    def arm(self) -> Parked:
+        """Return a future at the end of the line, which a notification completes."""
+        parked = self._home.new_parked()
+        self._armed[parked] = None
+        return parked
+
+    def act_on(self, parked: Parked) -> bool:
+        """Count a notification as acted on; return whether it was a `notify_one`."""
+        if parked in self._given:
+            self._given.discard(parked)
+            return True
+        return False
+
+    def disarm(self, parked: Parked) -> None:
+        """Take a future out of the line; a `notify_one` that had reached it goes on (N3)."""
+        if parked in self._armed:
+            del self._armed[parked]
+        elif self.act_on(parked):
+            self.notify_one()
 
     def __repr__(self) -> str:
         return f"<Notify {len(self._armed)} armed, permit {'stored' if self._permit else 'none'}>"
@@ -96,14 +136,23 @@ class Notified:
         armed waiters `notify_one` takes the oldest.
     """
 
-    __slots__ = ("__weakref__", "_by_one", "_generation", "_notify", "_parked", "_state")
+    __slots__ = (
+        "__weakref__",
+        "_by_one",
+        "_generation",
+        "_is_awaited",
+        "_notify",
+        "_parked",
+        "_state",
+    )
 
     def __init__(self, notify: Notify) -> None:
         self._notify = notify
         self._generation = notify._generation
         self._state = _State.NEW
         self._by_one = False
-        self._parked: Parked | None = None
+        self._is_awaited = False
+        self._parked: Parked | None = None  # made when arming: a notification needs its mark
 
     @property
     def used_one(self) -> bool:
@@ -123,22 +172,18 @@ class Notified:
         if self._state is _State.NEW:
             if self._generation != self._notify._generation:
                 self._state = _State.DONE
-            elif self._notify._permit:
-                self._notify._permit = False
+            elif self._notify.take_permit():
                 self._by_one = True
                 self._state = _State.DONE
             else:
+                self._parked = self._notify.arm()
                 self._state = _State.ARMED
-                self._notify._armed[self] = None
-                return False
-        elif self._state is _State.ARMED:
-            return False
+        elif self._state is _State.ARMED and self._parked is not None and self._parked.done():
+            self._use(self._parked)
         elif self._state is _State.LEFT:
             msg = "this Notified was left or cancelled; make a new one with notify.notified()"
             raise UsageError(msg)
-        else:
-            self._use()
-        return True
+        return self._state is _State.DONE
 
     async def wait(self, *, stop: StopSignal | None = None) -> None:
         """Arm if need be, and return when notified.
@@ -146,6 +191,7 @@ class Notified:
         Raises:
             Stopped: When *stop* is asked for first, or at the same time. A
                 `notify_one` that came along is passed on.
+            UsageError: If another task waits for it, or after it was left.
 
         Cancellation:
             Safe. The wait is disarmed; an unused `notify_one` goes to the next waiter.
@@ -153,12 +199,12 @@ class Notified:
         if stop is not None and stop.is_stopped():
             self._leave()
             raise Stopped(reason_of(stop))
-        if self.enable():
+        if self.enable() or self._parked is None:
             return
-        if self._parked is not None:
+        if self._is_awaited:
             msg = "somebody waits for this Notified already; each needs a notify.notified()"
             raise UsageError(msg)
-        self._parked = asyncio.get_running_loop().create_future()
+        self._is_awaited = True
         try:
             await park(self._parked, stop)
             if stop is not None and stop.is_stopped():
@@ -166,7 +212,7 @@ class Notified:
         except BaseException:
             self._leave()
             raise
-        self._use()
+        self._use(self._parked)
 
     def __await__(self) -> Generator[object, None, None]:
         return self.wait().__await__()
@@ -183,29 +229,23 @@ class Notified:
         self._leave()
 
     def __del__(self) -> None:
-        if self._state is _State.BY_ONE:
+        if self._state is _State.ARMED:
             warnings.warn(
-                "a Notified was dropped with an unused notify_one; use it in a `with`",
+                "an armed Notified was dropped, and may swallow a notify_one; use it in a `with`",
                 ResourceWarning,
                 stacklevel=1,
                 source=self,
             )
 
     def __repr__(self) -> str:
-        return f"<Notified {self._state.value}>"
+        notified = self._state is _State.ARMED and self._parked is not None and self._parked.done()
+        return f"<Notified {'notified, not used yet' if notified else self._state.value}>"
 
-    def _mark(self, state: _State) -> None:
-        self._state = state
-        if self._parked is not None:
-            wake(self._parked)
-
-    def _use(self) -> None:
-        self._by_one = self._by_one or self._state is _State.BY_ONE
+    def _use(self, parked: Parked) -> None:
+        self._by_one = self._notify.act_on(parked)
         self._state = _State.DONE
 
     def _leave(self) -> None:
         state, self._state = self._state, _State.LEFT
-        if state is _State.ARMED:
-            del self._notify._armed[self]
-        elif state is _State.BY_ONE:
-            self._notify.notify_one()
+        if state is _State.ARMED and self._parked is not None:
+            self._notify.disarm(self._parked)

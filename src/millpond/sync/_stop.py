@@ -1,14 +1,13 @@
 """A stop that is asked for once, stays asked for, and reaches everything below it."""
 
-import asyncio
 from typing import final
 from weakref import WeakValueDictionary
 
-from millpond._base import Parked, park, wake
+from millpond._base import Home, Parked, PushStop, park, wake
 
 
 @final
-class Stop:
+class Stop(PushStop):
     """Asks everybody who listens to come to an end. Sticky and idempotent.
 
     Stops form a tree: asking a parent asks its children, never the other way round.
@@ -26,9 +25,19 @@ class Stop:
         (True, 'enough results')
     """
 
-    __slots__ = ("__weakref__", "_born", "_children", "_parent", "_parked", "_reason", "_stopped")
+    __slots__ = (
+        "__weakref__",
+        "_born",
+        "_children",
+        "_home",
+        "_parent",
+        "_parked",
+        "_reason",
+        "_stopped",
+    )
 
     def __init__(self) -> None:
+        self._home = Home("Stop")
         self._stopped = False
         self._reason = ""
         self._parked: dict[Parked, None] = {}
@@ -40,12 +49,18 @@ class Stop:
         self._children: WeakValueDictionary[int, Stop] = WeakValueDictionary()
 
     def stop(self, reason: str = "") -> None:
-        """Ask for the stop. Only the first call and its *reason* count."""
+        """Ask for the stop. Only the first call and its *reason* count.
+
+        Raises:
+            UsageError: From another thread than that of those who wait; use
+                ``loop.call_soon_threadsafe(stop.stop)`` there.
+        """
         asked: list[Stop] = [self]
         while asked:
             stop = asked.pop(0)
             if stop._stopped:
                 continue
+            stop._home.check_thread()
             stop._stopped = True
             stop._reason = reason
             asked.extend(stop._children.values())
@@ -69,8 +84,7 @@ class Stop:
             Safe, and the wait may be started again any number of times.
         """
         if not self._stopped:
-            parked: Parked = asyncio.get_running_loop().create_future()
-            await park(parked, self)
+            await park(self._home.new_parked(), self)
 
     def child(self) -> "Stop":
         """Return a stop that is stopped with this one, and may be stopped alone."""
@@ -88,6 +102,7 @@ class Stop:
         if self._stopped:
             wake(parked)
         else:
+            self._home.adopt(parked)
             self._parked[parked] = None
 
     def detach(self, parked: Parked) -> None:

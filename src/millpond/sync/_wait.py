@@ -14,10 +14,9 @@ edit that puts an await where none was.
 
 import enum
 from collections.abc import Callable, Coroutine
-from inspect import isawaitable
 from typing import TypeAlias
 
-from millpond._base import StopSignal, reach
+from millpond._base import StopSignal, park, reach, reason_of
 from millpond.errors import Stopped, UsageError
 from millpond.sync._notify import Notify
 
@@ -75,7 +74,24 @@ async def wait_until_or_stopped(
     return await _wait(notify, stop, predicate)
 
 
-async def _wait(notify: Notify, stop: StopSignal | None, predicate: Predicate) -> WaitOutcome:
+async def wait_until_or_raise(
+    notify: Notify, stop: StopSignal | None, predicate: Predicate
+) -> None:
+    """Return once *predicate* holds; the form that public waits with ``stop=`` are made of.
+
+    Raises:
+        Stopped: When *stop* is asked for; it beats ready.
+
+    Cancellation:
+        As in `wait_until`.
+    """
+    if await _wait(notify, stop, predicate) is WaitOutcome.STOPPED and stop is not None:
+        raise Stopped(reason_of(stop))
+
+
+async def _wait(  # noqa: C901, PLR0912 - the canonical loop, in one place and in one piece
+    notify: Notify, stop: StopSignal | None, predicate: Predicate
+) -> WaitOutcome:
     unused = False  # a `notify_one` that this call took and has not acted on
     try:
         while True:
@@ -86,22 +102,29 @@ async def _wait(notify: Notify, stop: StopSignal | None, predicate: Predicate) -
             if ready:
                 return WaitOutcome.READY
             reach("before_arm")
-            with notify.notified() as armed:
-                notified = armed.enable()
-                unused = armed.used_one
+            unused = notify.take_permit()
+            parked = None if unused else notify.arm()
+            try:
                 reach("after_arm")
                 if stop is not None and stop.is_stopped():
                     return WaitOutcome.STOPPED
                 if _holds(predicate):
                     unused = False
                     return WaitOutcome.READY
-                if notified:
+                if parked is None:
                     continue
-                try:
-                    await armed.wait(stop=stop)
-                except Stopped:
-                    return WaitOutcome.STOPPED
-                unused = armed.used_one
+                if stop is None:
+                    await parked
+                else:
+                    await park(parked, stop)
+                    if stop.is_stopped():
+                        return WaitOutcome.STOPPED
+                unused = notify.act_on(parked)
+                parked = None
+            finally:
+                # Left early: nothing stays armed, and what had reached us goes on.
+                if parked is not None:
+                    notify.disarm(parked)
     finally:
         if unused:
             notify.notify_one()
@@ -109,7 +132,9 @@ async def _wait(notify: Notify, stop: StopSignal | None, predicate: Predicate) -
 
 def _holds(predicate: Predicate) -> bool:
     answer = predicate()
-    if isawaitable(answer):
+    if answer is True or answer is False:
+        return answer
+    if hasattr(type(answer), "__await__"):
         if isinstance(answer, Coroutine):
             answer.close()  # dropped unawaited, it would warn on top of the error
         msg = (
