@@ -68,7 +68,7 @@ class TurnQueue(Generic[W, G]):
     @property
     def busy(self) -> bool:
         """Whether a newcomer has to queue (B1)."""
-        return bool(self._line) or self._under_way > 0
+        return self._under_way > 0 or bool(self._line)
 
     @property
     def under_way(self) -> int:
@@ -115,9 +115,12 @@ class TurnQueue(Generic[W, G]):
         turn: Turn[W, G] = Turn(want, self._home.new_parked())
         self._line[turn] = None
         try:
-            await park(turn.parked, stop)
-            if stop is not None and stop.is_stopped():
-                raise Stopped(reason_of(stop))  # noqa: TRY301 - one place that leaves the line
+            if stop is None:
+                await turn.parked
+            else:
+                await park(turn.parked, stop)
+                if stop.is_stopped():
+                    raise Stopped(reason_of(stop))  # noqa: TRY301 - one place that leaves the line
             if turn.error is not None:
                 raise turn.error  # noqa: TRY301 - the same
         except BaseException:

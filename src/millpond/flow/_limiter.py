@@ -21,7 +21,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self, final
+from typing import Any, Protocol, Self, TypeAlias, final
 
 from millpond._base import StopSignal, TurnQueue, at_least, at_least_one, loop_time, reason_of
 from millpond.errors import (
@@ -73,6 +73,11 @@ class QueueWatcher(Protocol):
         """The line is empty."""
 
 
+# Weak: a task kept alive by its own permit would hide the leak. A task has one such
+# reference however often it is asked for, so two of them are compared by identity.
+_TaskRef: TypeAlias = weakref.ReferenceType[asyncio.Task[Any]]
+
+
 class _Want:
     """What a caller in line asks for, and who it is."""
 
@@ -84,16 +89,41 @@ class _Want:
 
 
 class _Hold:
-    """The books' side of a permit: what statistics show of it."""
+    """The books' side of a permit: what statistics show of it.
 
-    __slots__ = ("label", "permits", "since", "task", "where")
+    Made for every permit, so it notes facts and leaves the sentences for later.
+    """
 
-    def __init__(self, permits: int, label: str, where: str) -> None:
+    __slots__ = ("_code", "_label", "_line", "permits", "since", "task")
+
+    def __init__(self, permits: int, label: str) -> None:
+        task: asyncio.Task[Any] | None = asyncio.current_task()
         self.permits = permits
-        self.label = label
-        self.where = where
-        self.since = loop_time()
-        self.task = _this_task()
+        self.task = None if task is None else weakref.ref(task)
+        self.since = loop_time() if task is None else task.get_loop().time()
+        self._label = label or ("no task" if task is None else task.get_name())
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals is _THIS_MODULE:
+            frame = frame.f_back
+        self._code, self._line = frame.f_code, frame.f_lineno
+
+    @property
+    def label(self) -> str:
+        """Who holds it: as said, else the name of the task."""
+        return self._label
+
+    @property
+    def where(self) -> str:
+        """File and line of the first caller outside this module."""
+        return f"{self._code.co_filename}:{self._line}"
+
+    def hand_over(self, label: str) -> None:
+        """Belong to something else than the task from now on."""
+        self._label = label
+        self.task = None
+
+
+_THIS_MODULE = globals()
 
 
 @final
@@ -129,8 +159,7 @@ class Permit:
 
     def hand_over(self, label: str) -> None:
         """Pass the permit from the task that took it to something that outlives it."""
-        self._hold.label = label
-        self._hold.task = None
+        self._hold.hand_over(label)
 
     def release(self) -> None:
         """Give the permit back and serve the line.
@@ -218,7 +247,7 @@ class Limiter:
             take_back=self._put_back, serve=self._serve, owner=f"Limiter {self.name!r}"
         )
         # Permits taken by `async with limiter`, latest last, by the task that took them.
-        self._entered: dict[asyncio.Task[Any] | None, list[Permit]] = {}
+        self._entered: dict[_TaskRef | None, list[Permit]] = {}
         self._watcher: QueueWatcher | None = None
 
     @property
@@ -238,7 +267,7 @@ class Limiter:
         if n > self._free or self._queue.busy:
             raise WouldBlock
         # The hold first: without a running loop it raises, and nothing may be out then.
-        hold = _Hold(n, label or _task_name(), _caller())
+        hold = _Hold(n, label)
         self._free -= n
         return self._permit(hold)
 
@@ -276,7 +305,7 @@ class Limiter:
             self._free -= n
         else:
             await self._line_up(n, stop)
-        return self._permit(_Hold(n, label or _task_name(), _caller()))
+        return self._permit(_Hold(n, label))
 
     def hold(self, n: int = 1, *, label: str = "", stop: StopSignal | None = None) -> "_Held":
         """Return an async context manager that holds *n* permits for its block.
@@ -341,7 +370,7 @@ class Limiter:
 
     async def __aenter__(self) -> Permit:
         permit = await self.acquire()
-        self._entered.setdefault(asyncio.current_task(), []).append(permit)
+        self._entered.setdefault(permit._hold.task, []).append(permit)
         return permit
 
     async def __aexit__(
@@ -350,7 +379,7 @@ class Limiter:
         exc: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        task = asyncio.current_task()
+        task = _this_task()
         stack = self._entered.get(task)
         if not stack:
             msg = (
@@ -403,7 +432,8 @@ class Limiter:
             self._queue.hand(n)
 
     def _check(self, n: int) -> None:
-        at_least_one("n", n)
+        if n.__class__ is not int or n < 1:
+            at_least_one("n", n)
         if self._closed:
             raise Closed(repr(self.name))
         if n > self._capacity:
@@ -419,10 +449,10 @@ class Limiter:
         if own + most > self._capacity:
             raise NestedAcquire(limiter=self.name, asked=most, held=own, capacity=self._capacity)
 
-    def _held_by(self, task: "weakref.ref[asyncio.Task[Any]] | None") -> int:
+    def _held_by(self, task: _TaskRef | None) -> int:
         if task is None:
             return 0
-        return sum(hold.permits for hold in self._holds if hold.task == task)
+        return sum(hold.permits for hold in self._holds if hold.task is task)
 
 
 class _Held:
@@ -460,16 +490,3 @@ def _this_task() -> "weakref.ref[asyncio.Task[Any]] | None":
     # Weak: a task kept alive by its own permit would hide the leak.
     task: asyncio.Task[Any] | None = asyncio.current_task()
     return None if task is None else weakref.ref(task)
-
-
-def _task_name() -> str:
-    task: asyncio.Task[Any] | None = asyncio.current_task()
-    return "no task" if task is None else task.get_name()
-
-
-def _caller() -> str:
-    """Return file and line of the first frame outside this module."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename == __file__:
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
