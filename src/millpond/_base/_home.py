@@ -59,7 +59,11 @@ class Home:
         """
         if self._loop is None:
             return
-        if threading.get_ident() != self._thread:
+        here = threading.get_ident()
+        if here != self._thread:
+            if asyncio._get_running_loop() is self._loop:  # the loop moved: run by another thread
+                self._thread = here
+                return
             msg = (
                 f"this {self._owner} belongs to an event loop in another thread, which would"
                 f" not notice; use millpond.sync.publish_threadsafe(loop, change, notify)"

@@ -151,14 +151,14 @@ async def _park_beside(parked: Parked, stops: tuple[StopSignal, ...]) -> None:
     """Sleep beside any number of signals; a foreign one costs a task meanwhile."""
     pushed = [stop for stop in stops if isinstance(stop, PushStop)]
     foreign = [stop for stop in stops if not isinstance(stop, PushStop)]
-    for stop in pushed:
-        stop.attach(parked)
     failures: list[BaseException] = []
-    helpers = {
-        asyncio.create_task(_relay(parked, stop, failures), name="millpond-foreign-stop")
-        for stop in foreign
-    }
+    helpers: set[asyncio.Task[None]] = set()
     try:
+        for stop in pushed:
+            stop.attach(parked)
+        for signal in foreign:
+            relay = _relay(parked, signal, failures)
+            helpers.add(asyncio.create_task(relay, name="millpond-foreign-stop"))
         await parked
     finally:
         for stop in pushed:

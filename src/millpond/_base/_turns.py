@@ -79,9 +79,20 @@ class TurnQueue(Generic[W, G]):
         """Return what the first in line wants. The line must not be empty."""
         return next(iter(self._line)).want
 
+    def check_thread(self) -> None:
+        """Refuse a change from outside the loop's thread, if somebody could miss it.
+
+        For the owner, before it changes anything: a change that is refused half-way would
+        lose what it was about.
+
+        Raises:
+            UsageError: With what to call instead.
+        """
+        if self._line or self._under_way:
+            self._home.check_thread()
+
     def hand(self, grant: G) -> None:
         """Hand *grant* to the first in line, who leaves it. It must not be empty."""
-        self._home.check_thread()
         turn, _ = self._line.popitem(last=False)
         turn.granted = True
         turn.grant = grant
@@ -90,6 +101,7 @@ class TurnQueue(Generic[W, G]):
 
     def dismiss(self, error: Exception, *, hopeless: Callable[[W], bool] | None = None) -> None:
         """Send callers away with *error*: all, or those whose want is *hopeless*."""
+        self.check_thread()
         for turn in list(self._line):
             if hopeless is None or hopeless(turn.want):
                 del self._line[turn]

@@ -70,8 +70,8 @@ class Ticket:
         """
         if self._give_back is None:
             raise AlreadyReleased(self)
-        give_back, self._give_back = self._give_back, None
-        give_back()
+        self._give_back()
+        self._give_back = None  # afterwards: what was refused can still be released
 
     def __enter__(self) -> Self:
         return self
@@ -131,6 +131,7 @@ class _Side:
         return Ticket(self._take_back)
 
     def _take_back(self) -> None:
+        self.line.check_thread()
         self.out -= 1
         self.serve()
 

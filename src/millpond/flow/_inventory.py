@@ -386,6 +386,7 @@ class Inventory(Generic[T, Q]):
         )
 
     def _put(self, side: _Side[E], envelope: ResourceEnvelope[E]) -> Admission:
+        self._claims.check_thread()
         envelope.move(Owner.WORKER, Owner.INVENTORY)
         now = self._clock()
         if self._stop is not None and self._stop.is_stopped():

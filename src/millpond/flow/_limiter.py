@@ -169,8 +169,8 @@ class Permit:
         """
         if self._give_back is None:
             raise AlreadyReleased(self)
-        give_back, self._give_back = self._give_back, None
-        give_back(self._hold)
+        self._give_back(self._hold)
+        self._give_back = None  # afterwards: what was refused can still be released
 
     def __enter__(self) -> Self:
         return self
@@ -316,6 +316,7 @@ class Limiter:
 
     def close(self) -> None:
         """Take no more callers and send away those who queue. Permits out come home."""
+        self._queue.check_thread()
         self._closed = True
         self._queue.dismiss(Closed(repr(self.name)))
 
@@ -325,6 +326,7 @@ class Limiter:
         Callers in line who want more than the new capacity get a `UsageError`.
         """
         at_least_one("capacity", capacity)
+        self._queue.check_thread()
         self._free += capacity - self._capacity
         self._capacity = capacity
         self._queue.dismiss(
@@ -419,6 +421,7 @@ class Limiter:
         return Permit(self.name, hold, self._take_back)
 
     def _take_back(self, hold: _Hold) -> None:
+        self._queue.check_thread()
         del self._holds[hold]
         self._put_back(hold.permits)
         self._serve()

@@ -80,6 +80,7 @@ class Broadcast(Generic[V]):
         """
         if self._closed:
             raise Closed("broadcast")
+        self._changed.check_thread()
         self._ring[self._sent % self._capacity] = value
         self._sent += 1
         self._changed.notify_waiters()
@@ -94,6 +95,7 @@ class Broadcast(Generic[V]):
     def close(self) -> None:
         """Send no more. What is kept can still be received."""
         if not self._closed:
+            self._changed.check_thread()
             self._closed = True
             self._changed.notify_waiters()
 
@@ -178,6 +180,9 @@ class Subscription(Generic[V]):
 
     def close(self) -> None:
         """Receive no more."""
+        if self._closed:
+            return
+        self._broadcast._changed.check_thread()
         self._closed = True
         self._broadcast._subscribers.discard(self)
         self._broadcast._changed.notify_waiters()

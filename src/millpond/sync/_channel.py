@@ -63,7 +63,7 @@ class Slot(Generic[V]):
         Raises:
             AlreadyReleased: If the slot was used or released.
         """
-        self._take_settle()((value,))
+        self._settle_with((value,))
 
     def release(self) -> None:
         """Give the room back unused.
@@ -71,7 +71,7 @@ class Slot(Generic[V]):
         Raises:
             AlreadyReleased: If the slot was used or released.
         """
-        self._take_settle()(None)
+        self._settle_with(None)
 
     def __enter__(self) -> Self:
         return self
@@ -97,11 +97,11 @@ class Slot(Generic[V]):
     def __repr__(self) -> str:
         return f"<Slot {'settled' if self._settle is None else 'reserved'}>"
 
-    def _take_settle(self) -> Callable[[tuple[V] | None], None]:
-        settle, self._settle = self._settle, None
-        if settle is None:
+    def _settle_with(self, value: tuple[V] | None) -> None:
+        if self._settle is None:
             raise AlreadyReleased(self)
-        return settle
+        self._settle(value)
+        self._settle = None  # afterwards: what was refused can still be sent or released
 
 
 @final
@@ -176,18 +176,20 @@ class Channel(Generic[V]):
             Safe: cancelled, it has not sent.
 
         Ordering:
-            First come, first served. Stop beats room.
+            First come, first served. Stop beats room. A newcomer takes only room that
+            nobody who waits was promised, and may then send before one that was woken has run.
         """
-        if self._closed or stop is not None or self._senders or self._is_full():
+        if (
+            self._closed
+            or stop is not None
+            or self._senders
+            or self._is_full()
+            or self._fast >= FAST_OPERATIONS
+        ):
             await self._wait_for_room(stop)
         else:
             self._fast += 1
-            if self._fast > FAST_OPERATIONS:
-                await self._give_way()
-                await self._wait_for_room(stop)
-        self._buffer.append(value)
-        if self._receivers:
-            self._serve_receivers()
+        self._put(value)
 
     def reserve_nowait(self) -> Slot[V]:
         """Reserve room for one value, or refuse at once. Otherwise as `reserve`.
@@ -251,6 +253,8 @@ class Channel(Generic[V]):
             if self._fast <= FAST_OPERATIONS:
                 return self._take()
             await self._give_way()
+            if stop is not None and stop.is_stopped():
+                raise Stopped(reason_of(stop))
             if len(self._buffer) > self._promised and not self._receivers:
                 return self._take()
         self._raise_if_over()
@@ -278,13 +282,15 @@ class Channel(Generic[V]):
         """Take no new sends. What is in it, or reserved, can still be received."""
         if self._closed:
             return
-        self._closed = True
         self._home.check_thread()
+        self._closed = True
         _dismiss(self._senders)
         self._serve_receivers()
 
     def drain(self) -> list[V]:
         """Take everything that lies in it and was not promised to a receiver that was woken."""
+        if self._senders:
+            self._home.check_thread()
         count = len(self._buffer) - self._promised
         values = [self._buffer.popleft() for _ in range(count)]
         self._serve_senders()
@@ -309,10 +315,13 @@ class Channel(Generic[V]):
 
     async def _wait_for_room(self, stop: StopSignal | None) -> None:
         """Return when the very next step may put a value or reserve its place."""
-        if stop is not None and stop.is_stopped():
-            raise Stopped(reason_of(stop))
-        if self._closed:
-            raise Closed("channel")
+        self._raise_if_refused(stop)
+        if not self._senders and not self._is_full():
+            self._fast += 1
+            if self._fast <= FAST_OPERATIONS:
+                return
+            await self._give_way()
+            self._raise_if_refused(stop)
         if self._senders or self._is_full():
             await self._line_up(self._senders, self._unreserve, stop)
             self._reserved -= 1  # what follows takes its place
@@ -333,12 +342,20 @@ class Channel(Generic[V]):
                 await park(parked, stop)
                 if stop.is_stopped():
                     raise Stopped(reason_of(stop))  # noqa: TRY301 - one place that leaves
-        except BaseException:
+        except BaseException as error:
             if parked in line:
                 del line[parked]
             elif not parked.cancelled() and parked.exception() is None:
                 take_back()
+            if isinstance(error, Closed) and stop is not None and stop.is_stopped():
+                raise Stopped(reason_of(stop)) from None  # closed first, stopped before we ran
             raise
+
+    def _raise_if_refused(self, stop: StopSignal | None) -> None:
+        if stop is not None and stop.is_stopped():
+            raise Stopped(reason_of(stop))
+        if self._closed:
+            raise Closed("channel")
 
     async def _give_way(self) -> None:
         self._fast = 0
@@ -358,19 +375,27 @@ class Channel(Generic[V]):
             raise Closed("channel")
 
     def _put(self, value: V) -> None:
-        self._buffer.append(value)
         if self._receivers:
+            self._home.check_thread()  # before: refused afterwards, it would be there all the same
+            self._buffer.append(value)
             self._serve_receivers()
+        else:
+            self._buffer.append(value)
 
     def _take(self) -> V:
-        value = self._buffer.popleft()
         if self._senders:
+            self._home.check_thread()
+            value = self._buffer.popleft()
             self._serve_senders()
-        elif self._closed:
+        else:
+            value = self._buffer.popleft()
+        if self._closed:
             self._serve_receivers()
         return value
 
     def _settle(self, value: tuple[V] | None) -> None:
+        if self._receivers or self._senders:
+            self._home.check_thread()
         self._reserved -= 1
         if value is not None:
             self._put(*value)
@@ -389,20 +414,17 @@ class Channel(Generic[V]):
 
     def _serve_receivers(self) -> None:
         receivers = self._receivers
-        if receivers:
-            self._home.check_thread()
         while receivers and len(self._buffer) > self._promised:
             parked, _ = receivers.popitem(last=False)
             if not parked.cancelled():
                 self._promised += 1  # it takes its value only when it runs
                 wake(parked)
-        if self._closed and not self._reserved and len(self._buffer) <= self._promised:
+        # Not while a value is promised: its receiver may be cancelled, and then it is theirs.
+        if self._closed and not self._reserved and not self._buffer:
             _dismiss(receivers)
 
     def _serve_senders(self) -> None:
         senders = self._senders
-        if senders:
-            self._home.check_thread()
         while senders and not self._is_full():
             parked, _ = senders.popitem(last=False)
             if not parked.cancelled():
@@ -411,7 +433,8 @@ class Channel(Generic[V]):
 
 
 def _dismiss(line: OrderedDict[Parked, None]) -> None:
-    while line:
-        parked, _ = line.popitem(last=False)
-        if not parked.done():
-            parked.set_exception(Closed("channel"))
+    # Whoever was woken by a stop, or cancelled, stays in line until it runs and leaves: out of
+    # the line with a result would mean that something was promised to it.
+    for parked in [parked for parked in line if not parked.done()]:
+        del line[parked]
+        parked.set_exception(Closed("channel"))

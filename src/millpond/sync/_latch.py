@@ -36,6 +36,7 @@ class Latch:
     def mark_ready(self) -> None:
         """Open it. Only the first call does anything."""
         if not self._ready:
+            self._changed.check_thread()  # refused after the change, it could not be repeated
             self._ready = True
             self._changed.notify_waiters()
 

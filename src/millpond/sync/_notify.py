@@ -109,6 +109,14 @@ class Notify:
         self._armed[parked] = None
         return parked
 
+    def check_thread(self) -> None:
+        """Refuse a change of state that those who wait could miss; before it is made.
+
+        Raises:
+            UsageError: From another thread than that of those who waited.
+        """
+        self._home.check_thread()
+
     def act_on(self, parked: Parked) -> bool:
         """Count a notification as acted on; return whether it was a `notify_one`."""
         if parked in self._given:

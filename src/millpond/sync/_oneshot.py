@@ -50,6 +50,7 @@ class Oneshot(Generic[V]):
         if self._sent:
             msg = "a Oneshot carries one value; make a Channel for more"
             raise UsageError(msg)
+        self._changed.check_thread()
         self._sent = True
         if self._closed:
             return value
@@ -97,6 +98,7 @@ class Oneshot(Generic[V]):
     def close(self) -> None:
         """Take no value any more. One that was sent before can still be received."""
         if not self._closed:
+            self._changed.check_thread()
             self._closed = True
             self._changed.notify_waiters()
 

@@ -130,6 +130,9 @@ class Sequencer:
         on_slow: Callable[[SlowTurn], None] | None = None,
     ) -> None:
         seconds("slow_after", slow_after, optional=False)
+        if not slow_after:
+            msg = "`slow_after` must be more than 0 seconds, got 0: it would warn without pause"
+            raise ValueError(msg)
         self._next = start
         self._slow_after = slow_after
         self._name = name or "sequencer"
@@ -160,11 +163,11 @@ class Sequencer:
         """
         begun = loop_time()
         self._check(sequence, stop, begun)
-        if sequence == self._next:
-            return TurnReport(sequence=sequence, waited=0.0)
-        if sequence in self._waiters:
+        if sequence in self._waiters:  # also one whose turn has come and who has not run yet
             msg = f"somebody waits for turn {sequence} of {self._name!r} already"
             raise UsageError(msg)
+        if sequence == self._next:
+            return TurnReport(sequence=sequence, waited=0.0)
         parked = self._home.new_parked()
         account = self._ledger.open(self._next, self._stage_of(self._next), begun)
         waiter = self._waiters[sequence] = _Waiter(parked, begun, account)

@@ -55,15 +55,16 @@ class Stop(PushStop):
             UsageError: From another thread than that of those who wait; use
                 ``loop.call_soon_threadsafe(stop.stop)`` there.
         """
-        asked: list[Stop] = [self]
-        while asked:
-            stop = asked.pop(0)
-            if stop._stopped:
-                continue
-            stop._home.check_thread()
+        asked: list[Stop] = [] if self._stopped else [self]
+        for stop in asked:  # it grows
+            # Refused before anything changes: a tree that is stopped in part stays so (S1).
+            # Where nobody waits, nobody can miss it: below, a loop may long be closed.
+            if stop is self or stop._parked:
+                stop._home.check_thread()
+            asked.extend(child for child in stop._children.values() if not child._stopped)
+        for stop in asked:
             stop._stopped = True
             stop._reason = reason
-            asked.extend(stop._children.values())
             parked, stop._parked = stop._parked, {}
             for future in parked:
                 wake(future)

@@ -6,6 +6,7 @@ Invariants:
     L3  A modifier that raises leaves value and version as they were.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar, final
 
@@ -15,6 +16,9 @@ from millpond.sync._notify import Notify
 from millpond.sync._wait import wait_until_or_raise
 
 V = TypeVar("V")
+
+FAST_OPERATIONS = 128
+"""Waits in a row that need not sleep before one gives way to other tasks."""
 
 
 @final
@@ -52,6 +56,7 @@ class Watch(Generic[V]):
         """
         if self._closed:
             raise Closed("watch")
+        self._changed.check_thread()
         self._value = value
         self._version += 1
         self._changed.notify_waiters()
@@ -63,6 +68,8 @@ class Watch(Generic[V]):
             Closed: After `close`.
             Exception: What *function* raises; nothing is changed then.
         """
+        if self._closed:
+            raise Closed("watch")
         self.set(function(self._value))
 
     def borrow(self) -> V:
@@ -76,6 +83,7 @@ class Watch(Generic[V]):
     def close(self) -> None:
         """Say that the value will not change any more."""
         if not self._closed:
+            self._changed.check_thread()
             self._closed = True
             self._changed.notify_waiters()
 
@@ -92,11 +100,12 @@ class Watch(Generic[V]):
 class WatchSubscription(Generic[V]):
     """Follows a `Watch`. Made by `Watch.subscribe` only."""
 
-    __slots__ = ("_seen", "_watch")
+    __slots__ = ("_fast", "_seen", "_watch")
 
     def __init__(self, watch: Watch[V]) -> None:
         self._watch = watch
         self._seen = watch._version
+        self._fast = 0
 
     def has_changed(self) -> bool:
         """Whether there is a value newer than the last one seen.
@@ -122,6 +131,7 @@ class WatchSubscription(Generic[V]):
             All followers are woken. Stop beats value, a value beats closed.
         """
         watch = self._watch
+        await self._give_way()
         await wait_until_or_raise(watch._changed, stop, lambda: self._is_behind() or watch._closed)
         if not self._is_behind():
             raise Closed("watch")
@@ -146,6 +156,7 @@ class WatchSubscription(Generic[V]):
             Stop beats value, a value beats closed.
         """
         watch = self._watch
+        await self._give_way()
         await wait_until_or_raise(
             watch._changed, stop, lambda: predicate(watch._value) or watch._closed
         )
@@ -169,6 +180,12 @@ class WatchSubscription(Generic[V]):
     def mark_unchanged(self) -> None:
         """Count the present value as seen."""
         self._seen = self._watch._version
+
+    async def _give_way(self) -> None:
+        self._fast += 1
+        if self._fast >= FAST_OPERATIONS:
+            self._fast = 0
+            await asyncio.sleep(0)
 
     def _is_behind(self) -> bool:
         return self._seen != self._watch._version
