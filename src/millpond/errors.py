@@ -16,6 +16,7 @@
      +-- Expired                         an item outlived its time
      +-- SupplierFailed                  the supplier failed too often in a row: the run ended
      +-- SourceFailed                    the iterable of items raised: the run ended
+     +-- Stalled                         stages that ignore their cancel hold a whole capacity
      +-- InvariantViolated               books do not balance: a bug, please report it
      +-- RecordError                     a record cannot be read or written
      +-- InputError (ValueError)         a file, an option or a setting is not as it must be
@@ -42,6 +43,7 @@ __all__ = [
     "RecordError",
     "SequenceFailed",
     "SourceFailed",
+    "Stalled",
     "Stopped",
     "SupplierFailed",
     "Transient",
@@ -210,6 +212,17 @@ class SourceFailed(MillpondError):
         self.pulled = pulled
         self.cause = repr(cause)
         super().__init__(f"the source of items raised {self.cause} after {pulled} items")
+
+
+class Stalled(MillpondError):
+    """Stages that ignore their cancel hold all of a capacity: nothing can go on."""
+
+    def __init__(self, *, capacity: str, stages: tuple[str, ...]) -> None:
+        self.capacity = capacity
+        self.stages = stages
+        super().__init__(
+            f"all of {capacity!r} is held by stages that ignore their cancel: {', '.join(stages)}"
+        )
 
 
 class InvariantViolated(MillpondError):

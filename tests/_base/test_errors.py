@@ -24,6 +24,7 @@ SAMPLES: list[errors.MillpondError] = [
     errors.Expired(what="T", age=3.0, ttl=2.0),
     errors.SupplierFailed(failures=5, cause=OSError("no disk")),
     errors.SourceFailed(pulled=3, cause=OSError("no file")),
+    errors.Stalled(capacity="physical", stages=("consume of 1", "consume of 2")),
     errors.InvariantViolated("the ledger", {"free": 1, "held": 2}),
     errors.RecordError("cannot be read", path="run.db", hint="restore it"),
     errors.InputError("expected a number", where="x.toml:3", hint="write one"),

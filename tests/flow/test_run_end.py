@@ -5,10 +5,12 @@ import gc
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from millpond.errors import Stalled
 from millpond.flow import Outcome, Run
 from millpond.sync import Stop
 from tests.flow.conftest import (
@@ -18,6 +20,7 @@ from tests.flow.conftest import (
     drained,
     limiters,
     quiet,
+    read_to_error,
     small,
     statuses,
 )
@@ -658,3 +661,73 @@ def test_the_check_of_these_tests_is_awake() -> None:
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(main())
+
+
+class Deaf:
+    """A consumer that ignores every cancel for the items it was told of."""
+
+    def __init__(self, *items: int, until: float) -> None:
+        self._items = items
+        self._until = until
+
+    async def consume(self, _t: int, _q: str, item: int) -> str:
+        """Return at its time, whatever is asked of it meanwhile."""
+        loop = asyncio.get_running_loop()
+        while item in self._items and loop.time() < self._until:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(self._until - loop.time())
+        return f"value {item}"
+
+
+async def test_a_consumer_that_ignores_its_timeout_is_abandoned_and_the_run_goes_on() -> None:
+    """R34, R40: the item has its outcome, the others theirs, and the run ends."""
+    world: World[str] = World()
+    until = asyncio.get_running_loop().time() + 100
+    pipeline = world.pipeline(
+        consume=Deaf(0, until=until).consume, consume_timeout=1.0, capacity=small(physical=2)
+    )
+    async with pipeline.run(range(6)) as run:
+        outcomes = await drained(run)
+    assert statuses(outcomes) == {0: "abandoned"} | dict.fromkeys(range(1, 6), "ok")
+    assert next(o.layer for o in outcomes if o.item == 0) == "consume"
+    assert run.statistics().abandoned == ("consume of 1",)
+    run.check_invariants()
+    await asyncio.sleep(200)
+    assert run.statistics().abandoned == ()
+    assert run.statistics().live_t == 0
+    run.check_invariants()
+
+
+async def test_a_stage_that_ends_after_all_gives_back_what_it_held_and_changes_nothing() -> None:
+    """Its late value is dropped, its worker leaves, its permit and slots come home."""
+    world: World[str] = World()
+    until = asyncio.get_running_loop().time() + 10
+    deaf = Deaf(0, until=until)
+
+    async def slow_items() -> AsyncIterator[int]:
+        for item in range(6):
+            yield item
+            await asyncio.sleep(5)
+
+    pipeline = world.pipeline(consume=deaf.consume, consume_timeout=1.0, capacity=small(physical=2))
+    async with pipeline.run(slow_items()) as run:
+        outcomes = await drained(run)
+        assert run.statistics().abandoned == ()
+    assert statuses(outcomes) == {0: "abandoned"} | dict.fromkeys(range(1, 6), "ok")
+    world.check_over(run, outcomes)
+
+
+async def test_a_capacity_held_by_deaf_stages_ends_the_run() -> None:
+    """Nothing could go on: the rest is skipped, and the error names who holds it."""
+    world: World[str] = World()
+    until = asyncio.get_running_loop().time() + 100
+    pipeline = world.pipeline(
+        consume=Deaf(0, until=until).consume, consume_timeout=1.0, capacity=small(physical=1)
+    )
+    async with pipeline.run(range(3)) as run:
+        outcomes, error = await read_to_error(run)
+    assert isinstance(error, Stalled)
+    assert (error.capacity, error.stages) == ("physical", ("consume of 1",))
+    assert statuses(outcomes) == {0: "abandoned", 1: "skipped", 2: "skipped"}
+    await asyncio.sleep(200)
+    run.check_invariants()

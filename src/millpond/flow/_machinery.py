@@ -19,9 +19,12 @@ Invariants:
     W5  C gets T and Q through `claim_pair` alone, S and P put through `put_t` and `put_q`.
     W6  A failed stage is data: it ends its item, never its worker. (A mistake in code or
         settings, `UsageError` and `InputError`, ends the run besides.)
+    W7  A stage that ignores the cancel of its timeout is abandoned: its item has its outcome,
+        another worker takes the worker's place, and what it holds stays out until it ends.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,6 +36,7 @@ from millpond.errors import (
     Expired,
     InputError,
     InvariantViolated,
+    Stalled,
     Stopped,
     SupplierFailed,
     UsageError,
@@ -56,6 +60,11 @@ R = TypeVar("R")
 SUPPLY_BACKOFF_SECONDS = 0.5
 """Between two attempts of a supplier that fails."""
 
+OBEY_SECONDS = 1.0
+"""How long a stage may take to obey a cancel before it is abandoned."""
+
+logger = logging.getLogger("millpond.flow")
+
 
 @dataclass(frozen=True, slots=True)
 class Returned(Generic[I]):
@@ -78,10 +87,14 @@ class Machinery(Generic[I, V]):
         items: Iterable[I] | AsyncIterable[I],
         *,
         on_end: Callable[[], None],
+        on_abandoned: Callable[["asyncio.Task[Any]"], None],
     ) -> None:
         capacity = recipe.capacity
         self._recipe = recipe
         self._on_end = on_end
+        self._on_abandoned = on_abandoned
+        self.abandoned: dict[asyncio.Task[Any], str] = {}
+        """Workers whose stage does not obey, with its name."""
         self.ending = Stop()
         """Stopped when the run is to wind down, by whatever cause."""
         self.winding_down = Stop()
@@ -198,6 +211,9 @@ class Machinery(Generic[I, V]):
                     raise
                 self._supply_failed(error, volley)
                 return
+            except (UsageError, InputError) as error:
+                self.fail(error)  # a mistake in code or settings: no attempt can mend it
+                raise Stopped from error
             except Exception as error:  # noqa: BLE001 - data, until it happens too often
                 self._supply_failed(error, volley)
                 return
@@ -323,7 +339,7 @@ class Machinery(Generic[I, V]):
 
     # -- both
 
-    async def _stage(
+    async def _stage(  # noqa: C901, PLR0912 - one branch per way to end, in one place
         self, entry: Entry[I], name: str, limit: float | None, work: Callable[[], Awaitable[R]]
     ) -> R:
         """Run one stage of an item. A failure ends the item and raises `_ItemEnded`."""
@@ -332,11 +348,13 @@ class Machinery(Generic[I, V]):
         requests = 0 if task is None else task.cancelling()
         begun = loop_time()
         scope = Deadline(name, limit)
+        giving_up = self._watch_obedience(entry, name, limit)
         status = Status.FAILED
-        failure: BaseException
+        value: tuple[R] | None = None
+        failure: BaseException | None = None
         try:
             with scope:
-                return await work()
+                value = (await work(),)
         except asyncio.CancelledError as error:
             if scope.fired and limit is not None and not self.winding_down.is_stopped():
                 # A task group inside left a cancel request (3.11, 3.12), so the deadline
@@ -363,8 +381,13 @@ class Machinery(Generic[I, V]):
             failure = error
             self.fail(error)
         finally:
+            if giving_up is not None:
+                giving_up.cancel()
             entry.timings[name] = loop_time() - begun
             entry.worker = None
+        self._leave_if_abandoned(task)
+        if value is not None:
+            return value[0]
         self.outcomes.finish(
             entry,
             status,
@@ -374,6 +397,39 @@ class Machinery(Generic[I, V]):
             reason=f"{name} cancelled itself" if status is Status.CANCELLED else "",
         )
         raise _ItemEnded
+
+    def _watch_obedience(
+        self, entry: Entry[I], name: str, limit: float | None
+    ) -> asyncio.TimerHandle | None:
+        task = asyncio.current_task()
+        if limit is None or task is None:
+            return None
+        return task.get_loop().call_later(limit + OBEY_SECONDS, self._abandon, entry, task, name)
+
+    def _abandon(self, entry: Entry[I], task: "asyncio.Task[Any]", name: str) -> None:
+        """Go on without a stage that has ignored the cancel of its timeout (W7)."""
+        if self.winding_down.is_stopped():
+            return  # the end of the run has its own ways
+        self.abandoned[task] = f"{name} of {entry.key}"
+        logger.error("abandoned, still running: %s", self.abandoned[task])
+        self.outcomes.finish(
+            entry,
+            Status.ABANDONED,
+            stage=name,
+            layer=name,
+            reason=f"{name} ran out of time and ignores its cancel; it may still be running",
+        )
+        self._on_abandoned(task)
+        stages = tuple(stage for stage in self.abandoned.values() if stage.startswith(name))
+        held = [self.pending] if name == "request" else [self.physical, self.t_slots, self.q_slots]
+        for limiter in held:
+            if len(stages) >= limiter.capacity:
+                self.fail(Stalled(capacity=limiter.name, stages=stages))
+
+    def _leave_if_abandoned(self, task: "asyncio.Task[Any] | None") -> None:
+        """End a worker that was replaced, now that its stage has ended after all."""
+        if task is not None and self.abandoned.pop(task, None) is not None:
+            raise Stopped("abandoned")
 
     def _worker_is_cancelled(self) -> bool:
         """Whether a CancelledError is meant for the worker, not raised by a stage itself."""

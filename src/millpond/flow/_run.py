@@ -16,16 +16,13 @@ from typing import Any, Generic, Self, TypeVar, final
 from millpond._base import Deadline, Outcome, Status, StopSignal, park, reason_of
 from millpond.errors import DeadlineError, SourceFailed, UsageError
 from millpond.flow._intake import CLOSE_SECONDS
-from millpond.flow._machinery import Machinery
+from millpond.flow._machinery import OBEY_SECONDS, Machinery
 from millpond.flow._outcomes import QUEUED
 from millpond.flow._recipe import Recipe
 from millpond.sync import Notify, Stop, wait_until_or_stopped
 
 I = TypeVar("I")  # noqa: E741 - the item's type, as in Outcome[I, V]
 V = TypeVar("V")
-
-OBEY_SECONDS = 1.0
-"""How long a worker may take to obey a cancel before it is abandoned."""
 
 logger = logging.getLogger("millpond.flow")
 
@@ -101,7 +98,9 @@ class Run(Generic[I, V]):
         if self._machinery is not None:
             msg = "this run was started already; call `pipeline.run(items)` for each run"
             raise UsageError(msg)
-        machinery = self._machinery = Machinery(self._recipe, self._items, on_end=self._on_end)
+        machinery = self._machinery = Machinery(
+            self._recipe, self._items, on_end=self._on_end, on_abandoned=self._replace
+        )
         if self._stop_signal is not None and self._stop_signal.is_stopped():
             machinery.intake.close(reason_of(self._stop_signal) or "stopped before it began")
         self._puller = self._start("source", machinery.intake.pull())
@@ -220,7 +219,7 @@ class Run(Generic[I, V]):
             live_t=machinery.live_t,
             peak_in_flight=machinery.peak_in_flight,
             peak_live_t=machinery.peak_live_t,
-            abandoned=self._abandoned,
+            abandoned=(*machinery.abandoned.values(), *self._abandoned),
         )
 
     def check_invariants(self) -> None:
@@ -250,6 +249,13 @@ class Run(Generic[I, V]):
         self._workers[task] = name
         task.add_done_callback(self._on_worker_end)
         return task
+
+    def _replace(self, task: "asyncio.Task[Any]") -> None:
+        """Start a worker in the place of one whose stage was abandoned."""
+        machinery = self._begun()
+        name = self._workers[task]
+        work = machinery.request_loop() if name.startswith("P") else machinery.consume_loop()
+        self._start(f"{name}'", work)
 
     def _on_worker_end(self, task: "asyncio.Task[None]") -> None:
         self._worker_ended.notify_waiters()
@@ -312,7 +318,9 @@ class Run(Generic[I, V]):
         machinery = self._begun()
         machinery.winding_down.stop(machinery.ending.reason)
         machinery.intake.close(machinery.ending.reason)
-        consumers = {task for task, name in self._workers.items() if name.startswith("C")}
+        # Those that ignore their cancel already are cancelled once more, and not waited for.
+        deaf = machinery.abandoned.keys()
+        consumers = {task for task, name in self._workers.items() if name.startswith("C")} - deaf
         self._end_source()
         for task in self._workers.keys() - consumers - {self._puller}:
             task.cancel()
@@ -324,13 +332,13 @@ class Run(Generic[I, V]):
         if self._puller is not None:
             await self._ended({self._puller}, CLOSE_SECONDS)
             self._puller.cancel()
-        ours = set(self._workers)
+        ours = self._workers.keys() - deaf
         if self._listener is not None:
             ours.add(self._listener)
         await self._ended(ours, OBEY_SECONDS, forcible=False)
         stages = {entry.worker for entry in machinery.outcomes.open_entries}
         for task, name in self._workers.items():
-            if not task.done() and task not in stages:
+            if not task.done() and task not in stages and task not in deaf:
                 self._abandoned += (name,)
                 logger.error("abandoned, still running: %s", name)
         self._end_open_items()
