@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from millpond.flow import Pipeline
-from millpond.jobs import Job, JsonLines, job
+from millpond.jobs import Job, JsonLines, Report, Results, job
 
 COUNTER = "import sys\nfor line in sys.stdin: print(len(line.split()), flush=True)"
 Line = dict[str, object]
@@ -45,6 +45,12 @@ async def count(process: Process, answer: str, line: Line) -> dict[str, object]:
     return {"text": line["text"], "answer": answer, "words": words}
 
 
+def show(results: Results[Line, dict[str, object]]) -> Report:
+    """Print what came of it; without a report, a job prints counts."""
+    values = [outcome.value for outcome in results.outcomes if outcome.value is not None]
+    return Report(text="\n".join(f"{value['words']} words: {value['answer']}" for value in values))
+
+
 @job
 async def translate(*, items: Path) -> Job[Line, dict[str, object]]:
     """Translate every line of a file.
@@ -54,4 +60,10 @@ async def translate(*, items: Path) -> Job[Line, dict[str, object]]:
     """
     lines = JsonLines(items, required=("id", "text"))
     work = Pipeline(supply=counter, request=ask, consume=count)
-    return Job(work, items=lines, key=lambda line: str(line["id"]), set_aside=lines.set_aside)
+    return Job(
+        work,
+        items=lines,
+        key=lambda line: str(line["id"]),
+        report=show,
+        set_aside=lines.set_aside,
+    )

@@ -62,11 +62,11 @@ async def test_a_line_says_how_far_it_is_and_what_waits() -> None:
         return answer
 
     async with Pipeline(supply=supply, request=request, consume=consume).run([1, 2, 3]) as run:
-        assert line_of(run, 3, 0.2) == "0/3 | 0 ok | 0 in flight | 0 T ready | 0 s"
+        assert line_of(run, 3, 0.2) == "0 s | 0/3 | 0 ok | 0 in flight | 0 ready"
         async for _ in run:
             pass
-    assert line_of(run, 3, 61.4) == "3/3 | 2 ok | 1 not ok | 0 in flight | 0 T ready | 61 s"
-    assert line_of(run, None, 61.4).startswith("3 of 3 | 2 ok")
+    assert line_of(run, 3, 61.4) == "61 s | 3/3 | 2 ok | 1 not ok | 0 in flight | 0 ready"
+    assert line_of(run, None, 61.4).startswith("61 s | 3 of 3 | 2 ok")
 
 
 def test_without_a_terminal_a_line_comes_now_and_then(
@@ -82,7 +82,7 @@ def test_without_a_terminal_a_line_comes_now_and_then(
     monkeypatch.setattr(_progress, "say", say)
     ended = command("run", "slow_job.py", "--json")
     assert (ended.code, ended.facts["ok"]) == (0, 3)
-    assert "\n0/3 | 0 ok | 3 in flight | " in ended.errors
+    assert " s | 0/3 | 0 ok | 3 in flight | " in ended.errors
     assert "\x1b" not in ended.errors
 
 

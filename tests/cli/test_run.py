@@ -22,6 +22,7 @@ from tests.cli.support import (
     finish,
     only_run,
     query,
+    run,
     start,
 )
 
@@ -613,3 +614,56 @@ def test_help_says_what_there_is(command: InProcess) -> None:
         assert option in ended.output
     assert "not a security boundary" in " ".join(ended.output.split())
     assert not (command.folder / "millpond-runs").exists()
+
+
+DEAF = """\
+import asyncio
+from millpond.flow import Capacity, Pipeline
+from millpond.jobs import Job, job
+
+async def supply(): ...
+async def request(item): return item
+
+async def consume(_, answer, item):
+    while item == 0:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
+    return answer
+
+@job
+async def deaf():
+    work = Pipeline(
+        supply=supply, request=request, consume=consume, consume_timeout=0.1, grace=0.1,
+        capacity=Capacity(physical=2),
+    )
+    return Job(work, items=range(3), key=str)
+"""
+
+
+def test_a_stage_that_ignores_its_cancel_does_not_hold_the_process(tmp_path: Path) -> None:
+    """The others' results are printed, it is named, and the command ends."""
+    (tmp_path / "deaf.py").write_text(DEAF)
+    ended = run("run", "deaf.py", "--json", cwd=tmp_path)
+    assert ended.code == 1
+    assert ended.facts["by_status"] == {"abandoned": 1, "ok": 2}
+    assert "ending without consume of 0, which ignored the cancel" in ended.errors
+
+
+def test_text_of_others_does_not_steer_the_terminal(command: InProcess) -> None:
+    """Control characters of an error are shown, not sent."""
+    command.write("red.py", JOBS.replace('KeyError("not b")', 'ValueError("\\x1b[31mred")'))
+    ended = command("run", "red.py:one_fails")
+    assert "\\x1b[31mred" in ended.errors
+    assert "\x1b" not in ended.errors + ended.output
+
+
+def test_json_holds_what_prevented_a_run(command: InProcess) -> None:
+    """One object on standard output, also when nothing was begun."""
+    ended = command("run", "codeeval", "--samples", "missing.jsonl", *FOREIGN, "--json")
+    assert ended.code == 2
+    error = ended.facts["error"]
+    assert error["where"] == "missing.jsonl"
+    assert error["exit_code"] == 2
+    assert error["message"] == "no such file"

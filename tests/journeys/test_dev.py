@@ -587,7 +587,8 @@ def test_a_run_that_finds_no_test_is_a_failure(checkout: Checkout) -> None:
     assert code == 1
     here, races = output.splitlines()[-2:]
     assert here.endswith(": FAILED (no test was found)")
-    assert races == "races on 3.99: none of tests/races, tests/sync, tests/flow is here, not run"
+    folders = "tests/races, tests/sync, tests/flow, tests/conformance"
+    assert races == f"races on 3.99: none of {folders} is here, not run"
 
 
 def test_arguments_that_pick_tests_run_those_alone(checkout: Checkout, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ def main() -> None:
             "  to do: pip install 'millpond[cli]'\n"
         )
         sys.exit(2)
-    from millpond.cli._app import run_command_line  # noqa: PLC0415 - needs what was checked
-
+    try:
+        from millpond.cli._app import run_command_line  # noqa: PLC0415 - needs what was checked
+    except KeyboardInterrupt:
+        sys.exit(130)  # while modules were loading: nothing was begun
     sys.exit(run_command_line(sys.argv[1:]))

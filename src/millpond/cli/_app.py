@@ -1,4 +1,4 @@
-"""The commands: ``run`` and ``runs``."""
+"""The commands: ``run``, ``runs`` and ``lint``."""
 
 import json
 import os
@@ -11,7 +11,8 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 from rich.table import Table
 
-from millpond.cli._exit import Exit, code_of, put, say, say_error
+from millpond.cli._exit import Exit, code_of, parts_of, program, put, say, say_error
+from millpond.cli._lint import lint
 from millpond.cli._run import run
 from millpond.jobs import runs_root
 from millpond.record import list_runs
@@ -33,6 +34,7 @@ app = App(
 run_app = App(name="run", help_flags=[], version_flags=[])
 run_app.default(run)
 app.command(run_app)
+app.command(lint)
 
 
 @app.command
@@ -54,7 +56,7 @@ def runs(
         put(json.dumps({"schema": 1, "runs_dir": str(root), "runs": rows}))
         return Exit.OK
     if not found:
-        say(f"no runs in {root}; start one with `millpond run codeeval`")
+        say(f"no runs in {root}; start one with `{program()} run codeeval`")
         return Exit.OK
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("run", "state", "answers", "ended", "begun (UTC)"):
@@ -86,5 +88,10 @@ def run_command_line(arguments: Sequence[str]) -> int:
         return Exit.OK
     except Exception as error:  # noqa: BLE001 - the last place that can say it well
         say_error(error, verbose=verbose)
-        return code_of(error)
+        code = code_of(error)
+        if "--json" in arguments:
+            what, where, hint = parts_of(error)
+            facts = {"message": what, "where": where, "to_do": hint, "exit_code": int(code)}
+            put(json.dumps({"schema": 1, "error": facts}))
+        return code
     return result if isinstance(result, int) else Exit.OK

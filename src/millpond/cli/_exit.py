@@ -1,6 +1,7 @@
 """Exit codes, and the three lines of an error message."""
 
 import enum
+import os
 import sys
 import traceback
 
@@ -46,16 +47,34 @@ def code_of(error: BaseException) -> Exit:
     return Exit.ITEMS_FAILED
 
 
+def program() -> str:
+    """Return how this command was called, for lines that can be typed again."""
+    return os.environ.get("MILLPOND_PROGRAM") or "millpond"
+
+
+def printable(text: str) -> str:
+    """Make control characters visible: text of others must not steer the terminal."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
+def one_line(text: str) -> str:
+    """Return *text* on one line."""
+    return " ".join(text.split())
+
+
 def put(text: str) -> None:
     """Write a result to standard output."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(printable(text) + "\n")
     sys.stdout.flush()
 
 
 def say(text: str) -> None:
     """Write a line for people to standard error; a closed terminal is no reason to fail."""
     try:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(printable(text) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         return
@@ -63,6 +82,18 @@ def say(text: str) -> None:
 
 def say_error(error: BaseException, *, verbose: bool, where: str = "") -> None:
     """Say what went wrong, where, and what to do; the traceback only when asked for."""
+    what, place, hint = parts_of(error, where=where)
+    say(f"millpond: {what}")
+    if place:
+        say(f"  where: {place}")
+    if hint:
+        say(f"  to do: {hint}")
+    if verbose:
+        say("".join(traceback.format_exception(error)).rstrip())
+
+
+def parts_of(error: BaseException, *, where: str = "") -> tuple[str, str, str]:
+    """Return what went wrong, where, and what to do; each may be empty but the first."""
     hint = str(getattr(error, "hint", ""))
     place = str(getattr(error, "where", "") or getattr(error, "path", "") or where)
     if isinstance(error, MillpondError):
@@ -72,10 +103,4 @@ def say_error(error: BaseException, *, verbose: bool, where: str = "") -> None:
     else:
         what = f"{type(error).__name__}: {error}"
         hint = hint or "add -v to see where it came from"
-    say(f"millpond: {what}")
-    if place:
-        say(f"  where: {place}")
-    if hint:
-        say(f"  to do: {hint}")
-    if verbose:
-        say("".join(traceback.format_exception(error)).rstrip())
+    return what, place, hint

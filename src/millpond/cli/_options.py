@@ -25,7 +25,7 @@ class RunOptions:
     """Go on with this run (an id, a folder, or `last`): only what is missing is run, and
     answers that it has are not asked for again."""
     force: Annotated[bool, Parameter(negative="")] = False
-    """With --resume: go on although the options differ from the recorded ones."""
+    """With --resume: go on although the options differ from the recorded ones, this time."""
     json: Annotated[bool, Parameter(negative="")] = False
     """Print one JSON object on standard output, and nothing else there."""
     runs_dir: Path | None = None

@@ -23,16 +23,16 @@ def line_of(run: Run[Any, Any], total: int | None, elapsed: float) -> str:
     now = run.statistics()
     good = sum(n for status, n in now.by_status.items() if status is Status.OK)
     parts = [
+        f"{elapsed:.0f} s",
         f"{now.ended}/{total}" if total is not None else f"{now.ended} of {now.pulled}",
         f"{good} ok",
         f"{now.ended - good} not ok" if now.ended != good else "",
         f"{now.in_flight} in flight",
-        f"{now.q_stock} waiting for a T" if now.q_stock else "",
-        f"{now.producing} T in the making" if now.producing else "",
-        f"{now.t_stock} T ready",
+        f"{now.q_stock} answers wait" if now.q_stock else "",
+        f"{now.producing} in the making" if now.producing else "",
+        f"{now.t_stock} ready",
         f"{now.consuming} being consumed" if now.consuming else "",
         f"{now.retries} retried" if now.retries else "",
-        f"{elapsed:.0f} s",
     ]
     return " | ".join(part for part in parts if part)
 

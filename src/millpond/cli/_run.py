@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import signal
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Annotated, Any, final
 
 from cyclopts import Parameter
 
-from millpond.cli._exit import Exit, code_of, most_serious, put, say, say_error
+from millpond.cli._exit import Exit, code_of, most_serious, one_line, program, put, say, say_error
 from millpond.cli._options import (
     RunOptions,
     complete,
@@ -75,8 +76,16 @@ def run(
             raise InputError(msg, where=str(resume), hint=hint)
     else:
         options = complete(definition, given)
+    main = _run(definition, options, name=job, root=root, resume=resume, common=common)
     # With Runner's own handling, Ctrl+C before the run has begun cancels and raises.
-    return asyncio.run(_run(definition, options, name=job, root=root, resume=resume, common=common))
+    with asyncio.Runner() as runner:
+        code, abandoned = runner.run(main)
+        if abandoned:
+            # Closing the loop would wait for them. All that is to be kept is on disk.
+            say(f"ending without {', '.join(abandoned)}, which ignored the cancel")
+            sys.stdout.flush()
+            os._exit(code)
+    return code
 
 
 async def _run(  # noqa: PLR0913 - what was asked for, taken apart
@@ -87,7 +96,7 @@ async def _run(  # noqa: PLR0913 - what was asked for, taken apart
     root: Path,
     resume: Path | None,
     common: RunOptions,
-) -> Exit:
+) -> tuple[Exit, tuple[str, ...]]:
     onlooker = Onlooker()
     try:
         summary = await run_job(
@@ -108,11 +117,12 @@ async def _run(  # noqa: PLR0913 - what was asked for, taken apart
     if summary.error is not None:
         onlooker.keep_traceback(summary.error)
     _print_result(summary, as_json=common.json)
-    go_on = ["millpond", "run", name, "--resume", summary.run_id]
+    go_on = [*shlex.split(program()), "run", name, "--resume", summary.run_id]
     if common.runs_dir is not None:
         go_on += ["--runs-dir", str(common.runs_dir)]
     _print_remarks(summary, verbose=common.verbose, go_on=shlex.join(go_on))
-    return most_serious(_codes(summary) | onlooker.codes)
+    code = most_serious(_codes(summary) | onlooker.codes)
+    return code, summary.results.statistics.abandoned
 
 
 def _codes(summary: Summary) -> set[Exit]:
@@ -136,7 +146,7 @@ def _print_result(summary: Summary, *, as_json: bool) -> None:
     ends = ", ".join(f"{n} {status}" for status, n in sorted(summary.results.by_status.items()))
     put(
         f"{summary.items} items: {ends or 'none'}. {summary.results.wall_seconds:.1f} s,"
-        f" at most {now.peak_in_flight} requests in flight and {now.peak_live_t} T alive,"
+        f" at most {now.peak_in_flight} requests in flight and {now.peak_live_t} local resources,"
         f" {now.retries} retried."
     )
     put(f"run {summary.run_id} is {summary.state}; record {summary.record}")
@@ -154,7 +164,7 @@ def _print_remarks(summary: Summary, *, verbose: bool, go_on: str) -> None:
         say(f"{unrecorded} outcomes are NOT in the record; see the messages above")
     failures = Counter(
         f"{outcome.status}{f' ({outcome.layer})' if outcome.layer else ''} in {outcome.stage}:"
-        f" {outcome.degraded_reason}"
+        f" {one_line(outcome.degraded_reason)}"
         for outcome in summary.results.outcomes
         # What ended the run is said once, below, not once more for each item.
         if not outcome.status.has_value and str(outcome.error) != str(summary.error)
@@ -248,6 +258,7 @@ class Onlooker:
         else:
             say(f"\nending at once; what is finished is kept in {self._folder}")
             self._run.cancel("interrupted twice")
+            self._run.cancel("interrupted twice")  # once more: no grace
 
     def _on_terminate(self) -> None:
         self.codes.add(Exit.TERMINATED)

@@ -75,7 +75,8 @@ def _pick(module: ModuleType, attribute: str, *, where: str) -> JobDefinition[..
         if attribute in jobs:
             return jobs[attribute]
         msg = f"no job called {attribute!r} there; jobs: {', '.join(jobs) or 'none'}"
-        raise InputError(msg, where=where, hint="decorate an async function with @job")
+        hint = "use one of these names" if jobs else "decorate an async function with @job"
+        raise InputError(msg, where=where, hint=hint)
     if len(jobs) == 1:
         return next(iter(jobs.values()))
     msg = f"expected one job, found {', '.join(jobs) or 'none'}"

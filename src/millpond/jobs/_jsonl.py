@@ -155,9 +155,9 @@ class JsonLines:
             )
         first = self.set_aside[0]
         return InputError(
-            f"no usable line among {len(self.set_aside)}",
+            f"no usable line among {len(self.set_aside)}; line {first.line}: {first.reason}",
             where=self.path,
-            hint=f"line {first.line}: {first.reason}",
+            hint="each line holds one JSON object with the fields that are needed",
         )
 
 
@@ -265,7 +265,7 @@ def _parse(line: bytes, required: tuple[str, ...]) -> dict[str, object] | str:
     except UnicodeDecodeError as error:
         return f"not UTF-8: byte 0x{line[error.start]:02x} at position {error.start + 1}"
     try:
-        row: object = json.loads(text)
+        row: object = json.loads(text.rstrip())
     except json.JSONDecodeError as error:
         return f"not JSON: {error.msg} at column {error.colno}, in {_excerpt(text.strip())}"
     except (ValueError, RecursionError) as error:  # a number too long, a nesting too deep

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from millpond.lint._names import Function, Names, Scope, chain
 
@@ -19,7 +19,9 @@ class Module:
     def __init__(self, tree: ast.Module) -> None:
         self.tree = tree
         self._parents: dict[ast.AST, ast.AST] = {}
-        self._places: dict[ast.AST, tuple[list[ast.stmt], int]] = {}
+        # Of each statement: its block, its index there, and the block's field above.
+        self._places: dict[ast.AST, tuple[list[ast.stmt], int, str]] = {}
+        self._scopes: dict[ast.AST, Scope] = {}
         self._own: dict[ast.AST, list[ast.AST]] = {}
         # In source order, as far as a tree has one.
         self.nodes: list[ast.AST] = []
@@ -33,19 +35,19 @@ class Module:
             node = pending.pop()
             self.nodes.append(node)
             below: list[ast.AST] = []
-            for _, value in ast.iter_fields(node):
+            for name, value in ast.iter_fields(node):
                 if isinstance(value, ast.AST):
                     below.append(value)
                 elif isinstance(value, list):
-                    self._read_list(value, below)
+                    self._read_list(cast("list[object]", value), name, below)
             for child in below:
                 self._parents[child] = node
             pending.extend(reversed(below))
 
-    def _read_list(self, values: list[object], below: list[ast.AST]) -> None:
+    def _read_list(self, values: list[object], field: str, below: list[ast.AST]) -> None:
         block = [value for value in values if isinstance(value, ast.stmt)]
         for index, statement in enumerate(block):
-            self._places[statement] = (block, index)
+            self._places[statement] = (block, index, field)
         below.extend(value for value in values if isinstance(value, ast.AST))
 
     @cached_property
@@ -57,9 +59,7 @@ class Module:
     def functions(self) -> list[Function]:
         """Every ``def`` and ``async def``."""
         return [
-            node
-            for node in self.nodes
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            node for node in self.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         ]
 
     # -- up
@@ -81,15 +81,23 @@ class Module:
 
         What stands in the head of a function (decorators, defaults) is outside of it.
         """
-        while node is not self.tree:
-            child, node = node, self.parent(node)
-            if isinstance(node, ast.Lambda) and child is node.body:
-                return node
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
-                child in self._places and self._places[child][0][:1] == node.body[:1]
-            ):
-                return node
-        return self.tree
+        known = self._scopes.get(node)
+        if known is None:
+            known = self._scopes[node] = self._find_scope(node)
+        return known
+
+    def _find_scope(self, node: ast.AST) -> Scope:
+        if node is self.tree:
+            return self.tree
+        above = self.parent(node)
+        if isinstance(above, ast.Lambda) and node is above.body:
+            return above
+        if isinstance(above, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            place = self._places.get(node)
+            # A decorator stands in a list too, but is no statement.
+            if place is not None and place[2] == "body":
+                return above
+        return self.scope_of(above)
 
     def function_of(self, node: ast.AST) -> Function | None:
         """Return the ``def`` around *node*."""
@@ -122,12 +130,12 @@ class Module:
 
     def before(self, statement: ast.stmt) -> list[ast.stmt]:
         """Return the statements before, in the same block."""
-        block, index = self._places[statement]
+        block, index, _ = self._places[statement]
         return block[:index]
 
     def after(self, statement: ast.stmt) -> list[ast.stmt]:
         """Return the statements after, in the same block."""
-        block, index = self._places[statement]
+        block, index, _ = self._places[statement]
         return block[index + 1 :]
 
     def later(self, statement: ast.stmt, *, up_to: ast.AST) -> Iterator[ast.stmt]:

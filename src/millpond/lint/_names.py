@@ -58,27 +58,28 @@ class Names:
         self._scope_of = scope_of
         self._class_of = class_of
         self._imports: defaultdict[Scope, dict[str, str]] = defaultdict(dict)
+        self._defined: set[str] = set()  # classes and functions of the module itself
         self._bound: defaultdict[Scope, set[str]] = defaultdict(set)
         self._passed_on: defaultdict[Scope, set[str]] = defaultdict(set)
         self._values: defaultdict[tuple[Scope, str], list[ast.expr | None]] = defaultdict(list)
         self._annotations: defaultdict[tuple[Scope, str], list[ast.expr]] = defaultdict(list)
         # By class and attribute; the scope is where the value's own names are looked up.
-        self._held: defaultdict[
-            tuple[ast.ClassDef, str], list[tuple[ast.expr, ast.AST, bool]]
-        ] = defaultdict(list)
+        self._held: defaultdict[tuple[ast.ClassDef, str], list[tuple[ast.expr, ast.AST, bool]]] = (
+            defaultdict(list)
+        )
         self._holders: defaultdict[str, set[ast.ClassDef]] = defaultdict(set)
         for node in nodes:
             self._learn(node)
 
     # -- collecting
 
-    def _learn(self, node: ast.AST) -> None:
+    def _learn(self, node: ast.AST) -> None:  # noqa: C901, PLR0912 - a case per kind of binding
         match node:
             case ast.Import() | ast.ImportFrom():
                 self._learn_import(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 if not isinstance(node, ast.Lambda):
-                    self._bound[self._scope_of(node)].add(node.name)
+                    self._learn_definition(node)
                 for argument in _arguments(node):
                     self._bound[node].add(argument.arg)
                     if argument.annotation is not None:
@@ -86,7 +87,7 @@ class Names:
                     else:
                         self._values[node, argument.arg].append(None)
             case ast.ClassDef():
-                self._bound[self._scope_of(node)].add(node.name)
+                self._learn_definition(node)
             case ast.Global() | ast.Nonlocal():
                 self._passed_on[self._scope_of(node)].update(node.names)
             case ast.ExceptHandler(name=str(name)):
@@ -106,6 +107,12 @@ class Names:
                 self._bound[self._scope_of(node)].add(node.id)
             case _:
                 pass
+
+    def _learn_definition(self, node: Function | ast.ClassDef) -> None:
+        scope = self._scope_of(node)
+        self._bound[scope].add(node.name)
+        if scope is self._tree:
+            self._defined.add(node.name)
 
     def _learn_import(self, node: ast.Import | ast.ImportFrom) -> None:
         table = self._imports[self._scope_of(node)]
@@ -171,7 +178,11 @@ class Names:
                 if known is not None:
                     return known
                 if name in self._bound[scope] and name not in self._passed_on[scope]:
-                    is_here = scope is self._tree and (scope, name) not in self._values
+                    is_here = (
+                        scope is self._tree
+                        and name in self._defined
+                        and (scope, name) not in self._values
+                    )
                     return HERE + name if is_here else ""
             if scope is self._tree:
                 return f"builtins.{name}" if name in _BUILTINS else ""
@@ -207,9 +218,7 @@ class Names:
             scope = self._scope_of(scope)
         annotated = [self._of_annotation(it) for it in self._annotations[scope, node.id]]
         values = [] if annotated else self._values[scope, node.id]
-        return _only(
-            [*annotated, *(self._of_value(value, depth) for value in values)]
-        )
+        return _only([*annotated, *(self._of_value(value, depth) for value in values)])
 
     def _kind_of_attribute(self, node: ast.Attribute, depth: int) -> str:
         owner = self._class_of(node) if chain(node.value) in {"self", "cls"} else None
@@ -235,7 +244,7 @@ class Names:
             return UNKNOWN
         return self.kind(value, depth=depth + 1) or UNKNOWN
 
-    def _of_annotation(self, node: ast.expr) -> str:
+    def _of_annotation(self, node: ast.expr) -> str:  # noqa: PLR0911 - a case per form
         match node:
             case ast.Constant(value=str(text)):
                 with suppress(SyntaxError):

@@ -46,8 +46,10 @@ class Wait:
 
 def wait_of(module: Module, node: ast.AST) -> Wait | None:
     """Say what an await waits for, if that is a bare notification."""
-    if not isinstance(node, ast.Await):
-        return None
+    return _wait_of(module, node) if isinstance(node, ast.Await) else None
+
+
+def _wait_of(module: Module, node: ast.Await) -> Wait | None:
     value = node.value
     # What bounds a wait, or shields it, does not change what it waits for.
     while (
@@ -59,18 +61,23 @@ def wait_of(module: Module, node: ast.AST) -> Wait | None:
     source = notified_by(module, value)
     if source:
         return Wait(node, source, "notify")
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        waited = value.func.value
-        if value.func.attr != "wait":
+    match value:
+        case ast.Call(func=ast.Attribute(value=waited, attr="wait")):
+            return _call_of_wait(module, node, value, waited)
+        case _:
             return None
-        source = notified_by(module, waited)
-        if source:
-            return Wait(node, source, "notify", stop=mentions_stop(value))
-        kind = module.names.kind(waited)
-        if kind in EVENTS and chain(waited):
-            return Wait(node, chain(waited), "event")
-        if kind in CONDITIONS and chain(waited):
-            return Wait(node, chain(waited), "condition")
+
+
+def _call_of_wait(module: Module, node: ast.Await, call: ast.Call, waited: ast.expr) -> Wait | None:
+    source = notified_by(module, waited)
+    if source:
+        return Wait(node, source, "notify", stop=mentions_stop(call))
+    kind = module.names.kind(waited)
+    source = chain(waited)
+    if source and kind in EVENTS:
+        return Wait(node, source, "event")
+    if source and kind in CONDITIONS:
+        return Wait(node, source, "condition")
     return None
 
 
@@ -179,10 +186,19 @@ def is_bounded(module: Module, node: ast.AST, *, up_to: ast.AST) -> bool:
 def is_timeout_scope(node: ast.expr) -> bool:
     """Whether a context manager ends its block after some time."""
     return (
-        isinstance(node, ast.Call)
-        and last(chain(node.func)) in _SCOPES
+        is_scope(node)
+        and isinstance(node, ast.Call)
         and not (len(node.args) == 1 and is_none(node.args[0]))
     )
+
+
+def is_scope(node: ast.expr) -> bool:
+    """Whether a context manager is a timeout, be it one that never fires."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = last(chain(node.func))
+    has_deadline = any(keyword.arg == "deadline" for keyword in node.keywords)
+    return name in _SCOPES or (name == "CancelScope" and has_deadline)
 
 
 def stop_chains(node: ast.AST) -> set[str]:

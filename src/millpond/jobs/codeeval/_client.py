@@ -363,7 +363,7 @@ def _read_message(response: httpx2.Response) -> str:
 
 def _show(response: httpx2.Response) -> str:
     """Return the kind and the first characters of a body, in one line."""
-    kind = response.headers.get("Content-Type", "no content type").partition(";")[0]
+    kind = response.headers.get("Content-Type", "a body of no type").partition(";")[0]
     body = " ".join(response.text.split())
     if not body:
         return f"an empty body ({kind})"

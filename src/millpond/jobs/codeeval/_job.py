@@ -102,8 +102,15 @@ async def codeeval(  # noqa: PLR0913 - one per option
         {"in_flight": in_flight, "physical": physical, "latency": latency},
         {"n": 1 if n is None else n, "time_limit": time_limit, "memory_mb": memory_mb},
     )
-    _check_sources(items, samples, model, base_url, allowed=allow_code_execution)
+    _check_sources(samples, model, base_url)
     foreign = items is not None or samples is not None or model is not None
+    if foreign and not allow_code_execution:
+        msg = (
+            "this would run code that is not our own (from a file, or written by a model);"
+            " the sandbox limits what it can do, but is not a security boundary"
+        )
+        hint = "add --allow-code-execution if you accept that"
+        raise InputError(msg, where="codeeval", hint=hint)
     found = await load_problems(items)
     set_aside = list(found.set_aside)
     limits = Limits(
@@ -210,14 +217,7 @@ def _check_numbers(not_negative: Mapping[str, float], positive: Mapping[str, flo
         raise InputError(text, where="codeeval")
 
 
-def _check_sources(
-    items: Path | None,
-    samples: Path | None,
-    model: str | None,
-    base_url: str | None,
-    *,
-    allowed: bool,
-) -> None:
+def _check_sources(samples: Path | None, model: str | None, base_url: str | None) -> None:
     if samples is not None and (model is not None or base_url is not None):
         msg = "--samples and --model exclude each other: answers come from a file or from a model"
         raise InputError(msg, where="codeeval")
@@ -225,14 +225,6 @@ def _check_sources(
         msg = "--model and --base-url belong together"
         hint = "name both, or neither for the embedded provider"
         raise InputError(msg, where="codeeval", hint=hint)
-    if allowed or (items is None and samples is None and model is None):
-        return
-    msg = (
-        "this would run code that is not our own (from a file, or written by a model);"
-        " the sandbox limits what it can do, but is not a security boundary"
-    )
-    hint = "add --allow-code-execution if you accept that"
-    raise InputError(msg, where="codeeval", hint=hint)
 
 
 async def _look_up(attempt: Attempt) -> Answer:

@@ -61,7 +61,9 @@ def make_report(
         per_problem[one.task_id].append(one.passed)
     counts = [(len(passes), sum(passes)) for passes in per_problem.values()]
     fewest = min((n for n, _ in counts), default=0)
-    scores = {k: mean_pass_at_k(counts, k) for k in sorted({*USUAL_KS, fewest}) if 1 <= k <= fewest}
+    # The number of samples is a k of its own only where all of them are there.
+    ks = {*USUAL_KS, fewest} if len(graded) == planned else set(USUAL_KS)
+    scores = {k: mean_pass_at_k(counts, k) for k in sorted(ks) if 1 <= k <= fewest}
     classes = Counter(one.verdict["kind"] for one in graded)
     complete = len(graded) == planned
     expected = {k: book.expected_pass_at(k) for k in scores} if book and complete else None
@@ -119,7 +121,7 @@ def _text(  # noqa: PLR0913 - private, and each is a part of the page
         detail = one.verdict["detail"]
         example = f"{one.task_id}#{one.sample}" + (f": {detail}" if detail else "")
         examples.setdefault(one.verdict["kind"], example)
-    lines = [f"{'outcome':<13} {'count':>5}  example"]
+    lines = [f"{'outcome':<13} {'count':>5}  example"] if graded else ["nothing was graded"]
     for kind, count in sorted(classes.items(), key=lambda row: (-row[1], row[0])):
         example = examples[kind]
         if len(example) > EXAMPLE_CHARACTERS:

@@ -1,0 +1,17 @@
+"""The suites by name."""
+
+from typing import Protocol
+
+from benchmarks import sync
+from benchmarks.rows import Suite
+
+
+class MakeSuite(Protocol):
+    """Makes a suite."""
+
+    def __call__(self, *, full: bool) -> Suite:
+        """Return it; the *full* one has all sizes and peers."""
+        ...
+
+
+SUITES: dict[str, MakeSuite] = {"sync": sync.suite}
