@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from benchmarks.harness import Case, Run, Section
 from benchmarks.rows import Contest
@@ -127,20 +128,12 @@ def _states(waiting: int, make: Callable[[], tuple[Wait, Publish]]) -> Run:
 
 def _wait_until() -> tuple[Wait, Publish]:
     changed = Notify()
-
-    def wait(predicate: Predicate) -> Awaitable[object]:
-        return wait_until(changed, predicate)
-
-    return wait, changed.notify_waiters
+    return partial(wait_until, changed), changed.notify_waiters
 
 
 def _or_stopped() -> tuple[Wait, Publish]:
-    changed, stop = Notify(), Stop()
-
-    def wait(predicate: Predicate) -> Awaitable[object]:
-        return wait_until_or_stopped(changed, stop, predicate)
-
-    return wait, changed.notify_waiters
+    changed = Notify()
+    return partial(wait_until_or_stopped, changed, Stop()), changed.notify_waiters
 
 
 def _event() -> tuple[Wait, Publish]:

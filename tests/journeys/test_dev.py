@@ -652,11 +652,12 @@ def test_every_check_runs_whatever_the_others_find(checkout: Checkout) -> None:
     assert code == 1
     assert "a type is wrong" in output
     assert "ruff in" not in output
-    lines = output.splitlines()[-5:]
+    lines = output.splitlines()[-6:]
     assert [line.partition(":")[0] for line in lines] == [
         "types (basedpyright)",
         "types (mypy)",
         "lint (ruff)",
+        "lint (millpond)",
         "format (ruff)",
         "imports (import-linter)",
     ]

@@ -70,6 +70,13 @@ def test_only_the_rules_that_were_asked_for_are_run() -> None:
         check_source(source, rules=["no-such-rule"])
 
 
+def test_a_poll_names_what_others_can_change() -> None:
+    """Not the member of an enumeration that it is compared with."""
+    source = "import asyncio\nasync def f(box):\n    while box.status == Status.starting:\n"
+    (found,) = check_source(source + "        await asyncio.sleep(1)\n")
+    assert found.what.startswith("`box.status` is looked at")
+
+
 # -- Exceptions
 
 

@@ -76,6 +76,12 @@ def test_the_body_of_a_class_is_no_scope_for_its_methods() -> None:
     assert resolved(source) == "builtins.open"
 
 
+@pytest.mark.parametrize("head", ["@ask(open)\ndef f(open): ...", "def f(open=ask(open)): ..."])
+def test_the_head_of_a_function_is_outside_of_it(head: str) -> None:
+    """Decorators and defaults are looked at where the function is made."""
+    assert resolved(head) == "builtins.open"
+
+
 def test_an_import_inside_a_function_is_known_there_only() -> None:
     """Two functions may mean two things."""
     here = "def f():\n    from asyncio import sleep\n    ask(sleep)"

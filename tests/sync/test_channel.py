@@ -363,6 +363,28 @@ async def test_a_tight_loop_gives_way_now_and_then(with_stop: bool) -> None:
     assert seen == ["while sending", "while receiving"]
 
 
+async def test_a_receiver_that_gave_way_waits_when_nothing_is_left() -> None:
+    """C2: somebody else took it all meanwhile; the next value is its own again."""
+    channel, got = Channel[int](), list[int]()
+    for number in range(1000):
+        channel.send_nowait(number)
+
+    async def receive() -> None:
+        for _ in range(500):
+            got.append(await channel.recv())
+
+    task = asyncio.create_task(receive())
+    await asyncio.sleep(0)
+    assert 0 < len(got) < 500
+    left = channel.drain()
+    await quiet()
+    assert books(channel) == (0, 0, 1, 0)
+    for number in range(1000, 1500):
+        channel.send_nowait(number)
+    await task
+    assert sorted([*got, *left, *channel.drain()]) == list(range(1500))
+
+
 @pytest.mark.parametrize("side", ["recv", "send", "reserve"])
 async def test_a_stop_that_is_asked_for_while_it_gives_way_wins(side: str) -> None:
     """Ordering: no value is taken, none is sent."""

@@ -201,6 +201,21 @@ async def test_stop_beats_value_and_closed() -> None:
     assert follower.borrow() == 1
 
 
+@pytest.mark.parametrize("wait", ["changed", "wait_for"])
+async def test_a_tight_loop_gives_way_now_and_then(wait: str) -> None:
+    """Where there is always something new, others run in between all the same."""
+    watch, seen = Watch(0), list[str]()
+    follower = watch.subscribe()
+    asyncio.get_running_loop().call_soon(seen.append, "another")
+    for number in range(1, 1000):
+        watch.set(number)
+        if wait == "changed":
+            await follower.changed()
+        else:
+            await follower.wait_for(lambda value: value > 0)
+    assert seen == ["another"]
+
+
 async def test_a_cancelled_wait_leaves_the_value_unseen() -> None:
     """Cancelled in the tick of the change, in both orders."""
     for order in ("set, cancel", "cancel, set"):

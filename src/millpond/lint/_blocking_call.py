@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from millpond.lint._finding import Rule, Sighting
 from millpond.lint._module import Module
+from millpond.lint._names import chain, last
 
 _VERBS = ("get", "post", "put", "patch", "delete", "head", "options", "request")
 CALLS = frozenset(
@@ -38,6 +39,7 @@ METHODS: dict[str, frozenset[str]] = {
     "pathlib.Path": frozenset({"open"}),
 }
 """By what the object was made by, or is annotated as."""
+_RUNNERS = frozenset({"create_task", "start_soon"})  # of a group
 PATH_METHODS = frozenset({"read_text", "read_bytes", "write_text", "write_bytes"})
 """Names that only a path has; an awaited one is that of an asynchronous path."""
 
@@ -75,8 +77,19 @@ def _may_be_path(module: Module, call: ast.Call, function: ast.Attribute) -> boo
     return (
         len(call.args) == (1 if function.attr.startswith("write") else 0)
         and not any(it.name == function.attr for it in module.functions)
-        and isinstance(module.parent(call), ast.Expr | ast.Assign | ast.Attribute | ast.Call)
+        and not _is_handed_on(module, call)
     )
+
+
+def _is_handed_on(module: Module, call: ast.Call) -> bool:
+    """Whether what a call returns is given to something that runs coroutines."""
+    above = module.parent(call)
+    if isinstance(above, ast.Starred | ast.List | ast.Tuple):
+        above = module.parent(above)
+    if not isinstance(above, ast.Call):
+        return False
+    name = module.names.resolve(above.func)
+    return name.startswith(("asyncio.", "anyio.")) or last(chain(above.func)) in _RUNNERS
 
 
 RULE = Rule(

@@ -13,7 +13,7 @@ def look(module: Module) -> Iterator[Sighting]:
     """Find loops that check, arm, check and park, and do nothing else."""
     for function in module.coroutines:
         for loop in module.own(function):
-            if not isinstance(loop, ast.While) or loop.orelse:
+            if not isinstance(loop, ast.While):
                 continue
             waits = [wait for node in inside(loop) if (wait := wait_of(module, node))]
             sources = {wait.source for wait in waits if wait.kind == "notify"}

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from millpond.lint._finding import Rule, Sighting
-from millpond.lint._module import EXITS, Module, chains, inside, with_inside
+from millpond.lint._module import EXITS, Module, chains, with_inside
 from millpond.lint._names import Function, chain, last
-from millpond.lint._waits import is_stop_word
 
 NOTIFY_CALLS = frozenset({"notify_waiters", "notify_one"})
 _CHANGES = frozenset(
     {"append", "appendleft", "add", "extend", "insert", "pop", "popleft", "remove", "discard"}
     | {"clear", "update", "setdefault"}
 )
+_CLOCKS = frozenset({"time", "monotonic", "loop_time", "now"})
 _WAITS = frozenset({"wait_until", "wait_until_or_stopped", "wait_until_or_raise"})
 
 
@@ -104,7 +104,7 @@ def _look_at(
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner) as func)) if _is_notify(func):
             source = chain(owner)
-            if source and not is_stop_word(source):
+            if source:
                 progress.notified[source] = statement
                 progress.late.pop(source, None)  # told again, after the change
             return
@@ -160,10 +160,8 @@ def _is_told(
     value = getattr(statement, "value", None)
     is_reset = isinstance(value, ast.Constant) and value.value is None
     same_owner = source.rpartition(".")[0] == state.rpartition(".")[0] and "." in source
-    makes_something = any(isinstance(node, ast.Call) for node in inside(statement)) and (
-        isinstance(statement, ast.Assign) and "time" in ast.unparse(statement.value)
-    )
-    return same_owner and not published and not is_reset and not makes_something
+    is_time = isinstance(value, ast.Call) and last(chain(value.func)) in _CLOCKS
+    return same_owner and not published and not is_reset and not is_time
 
 
 RULE = Rule(

@@ -1,5 +1,6 @@
 """Files are read and written by the disk's clock."""
 
+import json
 from pathlib import Path
 
 
@@ -9,3 +10,4 @@ async def load(path: Path, other):
     with path.open() as file:  # BAD
         text += file.read()
     other.write_text(text)  # BAD
+    return json.loads(other.read_text())  # BAD

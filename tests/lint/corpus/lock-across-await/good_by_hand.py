@@ -8,5 +8,7 @@ guard = threading.Lock()
 async def move(store, rows):
     guard.acquire()
     taken = list(rows)
+    with guard:
+        taken += [row for row in rows]
     guard.release()
     await store.write(taken)
