@@ -501,6 +501,22 @@ async def test_room_that_was_granted_before_the_close_may_still_be_used() -> Non
             await sender
 
 
+async def test_a_sender_that_leaves_the_room_it_was_granted_ends_a_closed_channel() -> None:
+    """C5: it was the last from whom something could come."""
+    channel: Channel[int] = Channel(1)
+    slot = channel.reserve_nowait()
+    receiver = asyncio.create_task(channel.recv())
+    sender = asyncio.create_task(channel.send(1))
+    await quiet()
+    slot.release()
+    channel.close()
+    assert books(channel) == (0, 1, 1, 0)
+    sender.cancel()
+    with pytest.raises(Closed):
+        await receiver
+    assert books(channel) == (0, 0, 0, 0)
+
+
 async def test_a_value_that_its_receiver_leaves_behind_is_the_next_ones_after_the_close() -> None:
     """C5: nobody is sent away while a value may still come his way."""
     channel: Channel[int] = Channel()

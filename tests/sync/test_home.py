@@ -6,7 +6,7 @@ and whoever waits is served then.
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import pytest
 
@@ -32,6 +32,12 @@ def in_thread(call: Callable[[], object]) -> object:
     thread.start()
     thread.join()
     return ends[0]
+
+
+async def bounded(wait: Coroutine[object, object, None]) -> None:
+    """Await it in a loop of which nothing may wake it: a regression ends."""
+    async with asyncio.timeout(5):
+        await wait
 
 
 def check_refused(end_of_call: object) -> None:
@@ -68,7 +74,7 @@ async def test_a_wait_in_a_second_loop_is_refused(kind: type[Case]) -> None:
     case = await made(kind)
     task = start(case)
     await quiet()
-    error = in_thread(lambda: asyncio.run(case.wait()))
+    error = in_thread(lambda: asyncio.run(bounded(case.wait())))
     assert isinstance(error, UsageError), error
     assert "another event loop" in str(error)
     assert case.waiting() == 1
@@ -90,7 +96,7 @@ def test_a_wait_after_the_loop_was_closed_is_refused(kind: type[Case]) -> None:
         await end(task)
 
     async def second() -> None:
-        await cases[0].wait()
+        await bounded(cases[0].wait())
 
     asyncio.run(first())
     with pytest.raises(UsageError, match="was closed; make a new one for each loop"):
@@ -385,6 +391,30 @@ def test_a_change_after_the_loop_was_closed_is_refused(name: str) -> None:
         scenes[0]()
 
 
+async def test_what_was_refused_does_not_show_in_the_books() -> None:
+    """A limiter that is closed or resized, a channel that is closed, drained or sent to."""
+    limiter, channel = Limiter(1), Channel[int](1)
+    held = limiter.acquire_nowait()
+    channel.send_nowait(0)
+    tasks = [asyncio.create_task(limiter.acquire()), asyncio.create_task(channel.send(1))]
+    await quiet()
+    before = (limiter.statistics(), channel.statistics())
+    calls: list[Callable[[], object]] = [
+        limiter.close,
+        lambda: limiter.resize(2),
+        held.release,
+        channel.close,
+        channel.drain,
+        channel.recv_nowait,
+    ]
+    for call in calls:
+        check_refused(in_thread(call))
+        assert (limiter.statistics(), channel.statistics()) == before
+    await end(*tasks)
+    held.release()
+    assert channel.drain() == [0]
+
+
 # --- A tree of stops, and several stops at once
 
 
@@ -452,7 +482,7 @@ async def test_a_bare_wait_that_is_refused_leaves_nobody_armed() -> None:
     await quiet()
 
     async def elsewhere() -> None:
-        await notify.notified()
+        await bounded(notify.notified().wait())
 
     assert isinstance(in_thread(lambda: asyncio.run(elsewhere())), UsageError)
     assert repr(notify) == "<Notify 1 armed, permit none>"

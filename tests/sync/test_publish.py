@@ -7,7 +7,7 @@ import pytest
 
 from millpond.errors import UsageError
 from millpond.sync import Notify, publish_threadsafe, wait_until
-from tests.toolkit import end, loop_errors, quiet
+from tests.toolkit import loop_errors, quiet
 
 
 async def test_the_change_is_made_in_the_thread_of_the_loop_before_anybody_wakes() -> None:
@@ -49,22 +49,39 @@ async def test_many_threads_publish_and_nothing_is_lost() -> None:
         thread.join()
 
 
+async def test_the_loop_is_woken_from_its_sleep() -> None:
+    """In debug mode asyncio refuses what would leave a sleeping loop asleep."""
+    loop, notify, done, errors = asyncio.get_running_loop(), Notify(), list[int](), list[object]()
+    loop.set_debug(True)
+
+    def work() -> None:
+        try:
+            publish_threadsafe(loop, lambda: done.append(1), notify)
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert not errors
+    await wait_until(notify, lambda: done)
+
+
 async def test_a_change_that_raises_wakes_nobody_and_is_not_silent() -> None:
     """It goes to the loop's exception handler."""
     notify = Notify()
-    task = asyncio.create_task(wait_until(notify, lambda: False))
-    await quiet()
 
     def change() -> None:
         msg = "cannot publish"
         raise LookupError(msg)
 
-    with loop_errors() as seen:
-        publish_threadsafe(asyncio.get_running_loop(), change, notify)
-        await quiet()
-    assert [str(context["exception"]) for context in seen] == ["cannot publish"]
-    assert not task.done()
-    await end(task)
+    with notify.notified() as hint:
+        hint.enable()
+        with loop_errors() as seen:
+            publish_threadsafe(asyncio.get_running_loop(), change, notify)
+            await quiet()
+        assert [str(context["exception"]) for context in seen] == ["cannot publish"]
+        assert not hint.enable()
 
 
 def test_a_closed_loop_is_told_of() -> None:

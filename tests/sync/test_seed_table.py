@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from millpond.lint import RULES
 from tests.sync import test_matrix
 from tests.sync.seed_table import FORBIDDEN, INVARIANTS, LINT_RULES, REVIEW, TABLE, Held
 
@@ -29,6 +30,11 @@ def test_every_item_is_held_by_something(held: Held) -> None:
     assert held.says.strip()
     assert held.tests or held.rules or held.reason.strip()
     assert set(held.rules) <= LINT_RULES
+
+
+def test_the_rules_are_those_of_the_lint() -> None:
+    """By the names that it knows."""
+    assert set(RULES) == LINT_RULES
 
 
 @pytest.mark.parametrize("name", NAMED_TESTS)

@@ -102,13 +102,14 @@ def test_an_account_whose_turn_has_come_ends_with_its_last_segment(
 
 
 def test_the_first_of_equal_segments_is_the_dominant_one() -> None:
-    """On a tie."""
-    ledger = Ledger()
-    account = ledger.open(0, "work", 0.0)
-    for number in range(3):
-        ledger.close_segment(number, "work", 2.0 * (number + 1))
-    found = ledger.settle(account, blocker=None)
-    assert found.dominant == Segment(blocker=0, seconds=2.0, stage="work")
+    """On a tie: among all of them, and among those after the first."""
+    for opened, blocker in ((0.0, 0), (1.0, 1)):
+        ledger = Ledger()
+        account = ledger.open(0, "work", opened)
+        for number in range(3):
+            ledger.close_segment(number, "work", 2.0 * (number + 1))
+        found = ledger.settle(account, blocker=None)
+        assert found.dominant == Segment(blocker=blocker, seconds=2.0, stage="work")
 
 
 def test_a_segment_is_called_after_the_stage_in_which_most_of_it_was_spent() -> None:

@@ -3,12 +3,11 @@
 from millpond._base._checks import at_least, at_least_one, not_negative, seconds
 from millpond._base._clock import Clock, loop_time
 from millpond._base._deadline import Deadline
-from millpond._base._home import Home
+from millpond._base._home import Home, Parked
 from millpond._base._hooks import listening, reach
 from millpond._base._machine import Machine, read_machine
 from millpond._base._outcome import Outcome, Recalled, Status
 from millpond._base._parking import (
-    Parked,
     PushStop,
     StopSignal,
     either,

@@ -2,9 +2,12 @@
 
 import asyncio
 import threading
+from typing import TypeAlias
 
-from millpond._base._parking import Parked
 from millpond.errors import UsageError
+
+Parked: TypeAlias = "asyncio.Future[None]"
+"""What a sleeping caller awaits; whoever wakes it completes it with None."""
 
 
 class Home:

@@ -8,12 +8,10 @@ wake-up. No helper task is made per wait, with one exception: a foreign
 """
 
 import asyncio
-from abc import ABC, abstractmethod
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol, cast
 
+from millpond._base._home import Home, Parked
 from millpond.errors import UsageError
-
-Parked: TypeAlias = "asyncio.Future[None]"
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
@@ -35,30 +33,44 @@ class StopSignal(Protocol):
         ...
 
 
-class PushStop(ABC):
+class PushStop:
     """A stop signal that completes futures itself, so that no task is needed.
 
-    A class to inherit from, not a protocol: it is asked for at every wait, and asking a
-    protocol costs more than the wait.
+    A plain class to inherit from: every wait asks whether its stop is one, and asking an
+    abstract class or a protocol costs as much as the wait.
     """
 
-    __slots__ = ()
+    __slots__ = ("_home", "_parked", "_stopped")
 
-    @abstractmethod
+    def __init__(self, owner: str) -> None:
+        self._home = Home(owner)
+        self._stopped = False
+        self._parked: dict[Parked, None] = {}
+
     def is_stopped(self) -> bool:
-        """Whether the stop was asked for. Once true, it stays true."""
+        """Whether the stop was asked for."""
+        return self._stopped
 
-    @abstractmethod
     async def wait_stopped(self) -> None:
-        """Return once `is_stopped()` is true."""
+        """Return once the stop was asked for.
 
-    @abstractmethod
+        Cancellation:
+            Safe, and the wait may be started again any number of times.
+        """
+        if not self._stopped:
+            await park(self._home.new_parked(), self)
+
     def attach(self, parked: Parked) -> None:
-        """Complete *parked* when the stop is asked for."""
+        """Complete *parked* when the stop is asked for. For waits; see `wait_stopped`."""
+        if self._stopped:
+            wake(parked)
+        else:
+            self._home.adopt(parked)
+            self._parked[parked] = None
 
-    @abstractmethod
     def detach(self, parked: Parked) -> None:
         """Forget *parked*, if it is known."""
+        self._parked.pop(parked, None)
 
 
 class EitherStop:

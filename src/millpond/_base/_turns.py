@@ -149,6 +149,9 @@ class TurnQueue(Generic[W, G]):
             self._under_way -= 1
             self._take_back(turn.grant)  # type: ignore[arg-type] # set together with `granted`
         else:
+            first = next(iter(self._line), None)
             self._line.pop(turn, None)
+            if first is not turn:
+                return
         # The next in line may want less than this one did.
         self._serve()

@@ -3,7 +3,7 @@
 from typing import final
 from weakref import WeakValueDictionary
 
-from millpond._base import Home, Parked, PushStop, park, wake
+from millpond._base import PushStop, wake
 
 
 @final
@@ -29,18 +29,13 @@ class Stop(PushStop):
         "__weakref__",
         "_born",
         "_children",
-        "_home",
         "_parent",
-        "_parked",
         "_reason",
-        "_stopped",
     )
 
     def __init__(self) -> None:
-        self._home = Home("Stop")
-        self._stopped = False
+        super().__init__("Stop")
         self._reason = ""
-        self._parked: dict[Parked, None] = {}
         # Strong: a stop in between lives as long as somebody below it may listen (S3).
         self._parent: Stop | None = None
         # Weak, so that a long-lived parent does not collect its dead children; keyed by
@@ -69,23 +64,10 @@ class Stop(PushStop):
             for future in parked:
                 wake(future)
 
-    def is_stopped(self) -> bool:
-        """Whether the stop was asked for."""
-        return self._stopped
-
     @property
     def reason(self) -> str:
         """Why, in the words of the first call. Empty before."""
         return self._reason
-
-    async def wait_stopped(self) -> None:
-        """Return once the stop was asked for.
-
-        Cancellation:
-            Safe, and the wait may be started again any number of times.
-        """
-        if not self._stopped:
-            await park(self._home.new_parked(), self)
 
     def child(self) -> "Stop":
         """Return a stop that is stopped with this one, and may be stopped alone."""
@@ -97,18 +79,6 @@ class Stop(PushStop):
             self._born += 1
             self._children[self._born] = child
         return child
-
-    def attach(self, parked: Parked) -> None:
-        """Complete *parked* when the stop is asked for. For waits; see `wait_stopped`."""
-        if self._stopped:
-            wake(parked)
-        else:
-            self._home.adopt(parked)
-            self._parked[parked] = None
-
-    def detach(self, parked: Parked) -> None:
-        """Forget *parked*, if it is known."""
-        self._parked.pop(parked, None)
 
     def __repr__(self) -> str:
         state = f"stopped: {self._reason!r}" if self._stopped else "not stopped"

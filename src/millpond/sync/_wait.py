@@ -30,6 +30,10 @@ class WaitOutcome(enum.Enum):
     STOPPED = "stopped"
 
 
+# On Python 3.11 the name of an enum's member is looked up by a function.
+_READY, _STOPPED = WaitOutcome.READY, WaitOutcome.STOPPED
+
+
 async def wait_until(notify: Notify, predicate: Predicate) -> None:
     """Return once *predicate* holds.
 
@@ -96,21 +100,26 @@ async def _wait(  # noqa: C901, PLR0912 - the canonical loop, in one place and i
     try:
         while True:
             if stop is not None and stop.is_stopped():
-                return WaitOutcome.STOPPED
-            ready = _holds(predicate)
+                return _STOPPED
+            ready = predicate()
+            if ready is not True and ready is not False:
+                ready = _truth(ready, predicate)
             unused = False  # ready: used. Not ready: it came for nothing, as it may.
             if ready:
-                return WaitOutcome.READY
+                return _READY
             reach("before_arm")
             unused = notify.take_permit()
             parked = None if unused else notify.arm()
             try:
                 reach("after_arm")
                 if stop is not None and stop.is_stopped():
-                    return WaitOutcome.STOPPED
-                if _holds(predicate):
+                    return _STOPPED
+                ready = predicate()
+                if ready is not True and ready is not False:
+                    ready = _truth(ready, predicate)
+                if ready:
                     unused = False
-                    return WaitOutcome.READY
+                    return _READY
                 if parked is None:
                     continue
                 if stop is None:
@@ -118,7 +127,7 @@ async def _wait(  # noqa: C901, PLR0912 - the canonical loop, in one place and i
                 else:
                     await park(parked, stop)
                     if stop.is_stopped():
-                        return WaitOutcome.STOPPED
+                        return _STOPPED
                 unused = notify.act_on(parked)
                 parked = None
             finally:
@@ -130,10 +139,8 @@ async def _wait(  # noqa: C901, PLR0912 - the canonical loop, in one place and i
             notify.notify_one()
 
 
-def _holds(predicate: Predicate) -> bool:
-    answer = predicate()
-    if answer is True or answer is False:
-        return answer
+def _truth(answer: object, predicate: Predicate) -> bool:
+    """Return what an answer that is no bool amounts to; refuse an awaitable."""
     if hasattr(type(answer), "__await__"):
         if isinstance(answer, Coroutine):
             answer.close()  # dropped unawaited, it would warn on top of the error
