@@ -182,10 +182,13 @@ class Subscription(Generic[V]):
         """Receive no more."""
         if self._closed:
             return
-        self._broadcast._changed.check_thread()
+        changed = self._broadcast._changed
+        if changed._armed:  # else nobody could miss it: it may be left after the loop was closed
+            changed.check_thread()
         self._closed = True
         self._broadcast._subscribers.discard(self)
-        self._broadcast._changed.notify_waiters()
+        if changed._armed:
+            changed.notify_waiters()
 
     @property
     def pending(self) -> int:

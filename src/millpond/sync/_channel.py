@@ -244,7 +244,8 @@ class Channel(Generic[V]):
             Safe: the value stays in the channel, for the next receiver.
 
         Ordering:
-            First come, first served. Stop beats value.
+            First come, first served. Stop beats value. A newcomer takes only a value that
+            nobody who waits was promised; it is the oldest, if it runs before they do.
         """
         if stop is not None and stop.is_stopped():
             raise Stopped(reason_of(stop))

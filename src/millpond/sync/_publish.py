@@ -40,6 +40,7 @@ def publish_threadsafe(
     """
 
     def publish() -> None:
+        notify.check_thread()  # of another loop: an error before the change, not after it
         change()
         notify.notify_waiters()
 

@@ -52,7 +52,7 @@ class SlowTurn:
     waited: float
     """Seconds since the call."""
     still: float
-    """Seconds since the line moved."""
+    """Seconds since the line moved, as far as somebody has waited; it may be longer."""
     blocker: int
     stage: str
 
