@@ -10,7 +10,7 @@ from millpond.jobs.codeeval._answers import AnswerBook
 from millpond.jobs.codeeval._score import mean_pass_at_k
 
 USUAL_KS = (1, 10, 100)
-EXAMPLE_CHARACTERS = 70
+EXAMPLE_CHARACTERS = 58
 SHOWN_MISMATCHES = 5
 
 
