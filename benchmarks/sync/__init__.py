@@ -15,7 +15,7 @@ def suite(*, full: bool) -> Suite:
             *channels.contests(full=full),
             *permits.contests(full=full),
             *turns.contests(),
-            *values.contests(),
+            *values.contests(full=full),
         ],
         growths=[permits.growth(full=full), turns.growth(full=full)],
         others=[keeping.left_behind, keeping.bytes_per_waiter],

@@ -25,7 +25,9 @@ from millpond.sync import (
 AT_ONCE = 100
 WAITS = 10_000
 MOST_STRETCHES = 4
-OUR_CODE = tracemalloc.Filter(inclusive=True, filename_pattern="*/millpond/*")
+CALLERS = 3  # futures are made in a function of asyncio that ours calls
+WEIGHED = 2_000
+OUR_CODE = tracemalloc.Filter(inclusive=True, filename_pattern="*/millpond/*", all_frames=True)
 
 
 class Source(NamedTuple):
@@ -82,7 +84,7 @@ async def _leave(make: Callable[[], Source]) -> tuple[int, int]:
     every stretch, so the first one that leaves nothing settles it.
     """
     source = make()
-    tracemalloc.start()
+    tracemalloc.start(CALLERS)
     try:
         await _wait_often(source, WAITS // 10)
         _kept()
@@ -130,7 +132,7 @@ async def _weigh(make: Callable[[], Source]) -> float:
     try:
         gc.collect()
         before, _ = tracemalloc.get_traced_memory()
-        tasks = [asyncio.create_task(_wait(source)) for _ in range(WAITS)]
+        tasks = [asyncio.create_task(_wait(source)) for _ in range(WEIGHED)]
         await asyncio.sleep(0)
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
@@ -139,7 +141,7 @@ async def _weigh(make: Callable[[], Source]) -> float:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    return (after - before) / WAITS
+    return (after - before) / WEIGHED
 
 
 def _event() -> Source:

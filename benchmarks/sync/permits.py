@@ -51,16 +51,17 @@ def contests(*, full: bool) -> list[Contest]:
             },
         )
     )
-    found.append(
-        Contest(
-            f"permit, {CONTENDERS} for {PERMITS}",
-            _contend("Limiter", _limiter),
-            _contend("bare", _bare),
-            "instructions",
-            None,
-            {"asyncio.Semaphore": _contend("asyncio.Semaphore", _semaphore)},
+    if full:
+        found.append(
+            Contest(
+                f"permit, {CONTENDERS} for {PERMITS}",
+                _contend("Limiter", _limiter),
+                _contend("bare", _bare),
+                "instructions",
+                None,
+                {"asyncio.Semaphore": _contend("asyncio.Semaphore", _semaphore)},
+            )
         )
-    )
     return found
 
 

@@ -16,7 +16,7 @@ class News(NamedTuple):
     read: Callable[[], Callable[[], Awaitable[object]]]
 
 
-def contests() -> list[Contest]:
+def contests(*, full: bool) -> list[Contest]:
     """Return what is compared: readers that wait for each value, and values in bursts."""
     found: list[Contest] = []
     for readers in (1, 100):
@@ -27,6 +27,10 @@ def contests() -> list[Contest]:
         found += [
             Contest(f"broadcast, 1:{readers}", broadcast, bare, "time", None, queues),
             Contest(f"watch, 1:{readers}", watch, bare, "time", None, queues),
+        ]
+        if not full:
+            continue
+        found += [
             Contest(f"broadcast, 1:{readers}", broadcast, bare, "instructions", None, queues),
             Contest(f"watch, 1:{readers}", watch, bare, "instructions", None, queues),
         ]
