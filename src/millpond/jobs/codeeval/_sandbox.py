@@ -290,16 +290,7 @@ class Zygote:
         self._forked += 1
         self._peak = max(self._peak, len(self._lines))
         self._send(do="fork", id=line.number)
-        try:
-            answered = await _settled(line.forked, FORK_SECONDS)
-        except asyncio.CancelledError:
-            line.discard()
-            raise
-        if not answered:
-            line.discard()
-            msg = f"the warm process has not answered for {FORK_SECONDS:g} s"
-            raise SandboxError(msg)
-        error = line.forked.result()
+        error = await line.hear(line.forked, FORK_SECONDS)
         if error is None:
             raise self._death()
         if error:
@@ -490,17 +481,7 @@ class Sandbox:
         if line.closing:
             raise Closed(line.name)
         line.send(do="run", id=line.number, program=program)
-        seconds = self._limits.wall_seconds + VERDICT_SECONDS
-        try:
-            answered = await _settled(line.ended, seconds)
-        except asyncio.CancelledError:
-            line.discard()
-            raise
-        if not answered:
-            line.discard()
-            msg = f"the warm process has not answered for {seconds:g} s"
-            raise SandboxError(msg)
-        facts = line.ended.result()
+        facts = await line.hear(line.ended, self._limits.wall_seconds + VERDICT_SECONDS)
         if facts is None:
             raise self._death()
         if facts["killed"] == "closed" and facts["report"] is None:
@@ -565,6 +546,26 @@ class _Line:
     def name(self) -> str:
         """What people call it."""
         return f"sandbox {self.number}"
+
+    async def hear(self, answer: asyncio.Future[T], seconds: float) -> T:
+        """Return the zygote's answer.
+
+        Raises:
+            SandboxError: It has not come within *seconds*; the sandbox is discarded.
+
+        Cancellation:
+            The sandbox is discarded (S2).
+        """
+        try:
+            answered = await _settled(answer, seconds)
+        except asyncio.CancelledError:
+            self.discard()
+            raise
+        if not answered:
+            self.discard()
+            msg = f"the warm process has not answered for {seconds:g} s"
+            raise SandboxError(msg)
+        return answer.result()
 
     def discard(self) -> None:
         """Have the zygote close it, whatever its state (S2)."""
