@@ -1,13 +1,18 @@
-"""offload and start_thread: blocking work beside the loop."""
+"""offload, start_thread, start_batch_thread: blocking work beside the loop."""
 
 import asyncio
 import contextvars
+import queue
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
-from millpond._base import offload, start_thread
+from millpond._base import offload, start_batch_thread, start_thread, threads_started_by
 from tests.toolkit import loop_errors, quiet
+
+T = TypeVar("T")
 
 trace: contextvars.ContextVar[str] = contextvars.ContextVar("trace", default="none")
 
@@ -134,8 +139,114 @@ def test_a_thread_that_outlives_the_loop_ends_in_silence(
 
 def test_start_thread_starts_a_named_daemon() -> None:
     """The one place where threads start."""
-    seen: list[str] = []
-    thread = start_thread("x", lambda: seen.append(threading.current_thread().name))
-    thread.join(5)
-    assert seen == ["millpond-x"]
-    assert thread.daemon
+    heard: queue.SimpleQueue[threading.Thread] = queue.SimpleQueue()
+    start_thread("x", lambda: heard.put(threading.current_thread()))
+    thread = heard.get(timeout=5)
+    assert (thread.name, thread.daemon) == ("millpond-x", True)
+
+
+class Recorded:
+    """Stands in place of threads, and keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def start(self, name: str, body: Callable[[], None]) -> None:
+        """Run it here and now."""
+        self.asked.append(name)
+        body()
+
+    def start_batches(
+        self, name: str, work: Callable[[list[T]], bool], most: int
+    ) -> Callable[[T], None]:
+        """Work on each thing here and now."""
+        self.asked.append(f"{name}, {most}")
+
+        def put(thing: T) -> None:
+            work([thing])
+
+        return put
+
+
+async def test_the_one_place_where_threads_start_can_be_replaced() -> None:
+    """For what is inside the block: offloaded calls, threads, and those that take batches."""
+    outer, inner = Recorded(), Recorded()
+    here = threading.get_ident()
+    seen: list[int] = []
+
+    def work(batch: list[int]) -> bool:
+        seen.extend((*batch, threading.get_ident()))
+        return True
+
+    with threads_started_by(outer):
+        assert await offload(threading.get_ident) == here
+        with threads_started_by(inner):
+            start_thread("x", lambda: seen.append(threading.get_ident()))
+        start_batch_thread("y", work, most=3)(7)
+    assert (outer.asked, inner.asked) == (["offload-get_ident", "y, 3"], ["x"])
+    assert seen == [here, 7, here]
+    assert await offload(threading.get_ident) != here
+
+
+def test_threads_are_real_again_after_an_error() -> None:
+    """Whatever ended the block."""
+
+    def work() -> None:
+        with threads_started_by(Recorded()):
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        work()
+    heard: queue.SimpleQueue[int] = queue.SimpleQueue()
+    start_thread("x", lambda: heard.put(threading.get_ident()))
+    assert heard.get(timeout=5) != threading.get_ident()
+
+
+def test_a_batch_thread_is_a_named_daemon_that_takes_what_has_come() -> None:
+    """All there is, in order, at most so many at a time; it sleeps while there is nothing."""
+    go, heard = threading.Event(), queue.SimpleQueue[list[int]]()
+    facts: list[tuple[str, bool]] = []
+
+    def work(batch: list[int]) -> bool:
+        thread = threading.current_thread()
+        facts.append((thread.name, thread.daemon))
+        heard.put(batch)
+        assert go.wait(5)
+        return True
+
+    put = start_batch_thread("x", work, most=3)
+    put(0)
+    assert heard.get(timeout=5) == [0]
+    for number in range(1, 6):
+        put(number)
+    go.set()
+    assert heard.get(timeout=5) == [1, 2, 3]
+    assert heard.get(timeout=5) == [4, 5]
+    put(6)
+    assert heard.get(timeout=5) == [6]
+    assert set(facts) == {("millpond-x", True)}
+
+
+def test_a_batch_thread_ends_when_its_work_wants_no_more() -> None:
+    """What is put later is dropped, and nobody is hurt."""
+    ended: list[threading.Thread] = []
+    heard: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
+
+    def work(batch: list[int]) -> bool:
+        ended.append(threading.current_thread())
+        heard.put(batch)
+        return False
+
+    put = start_batch_thread("x", work, most=1)
+    put(1)
+    assert heard.get(timeout=5) == [1]
+    ended[0].join(5)
+    assert not ended[0].is_alive()
+    put(2)
+    assert heard.empty()
+
+
+def test_a_batch_holds_at_least_one() -> None:
+    """Or the thread could never take anything."""
+    with pytest.raises(ValueError, match="`most` must be an integer >= 1, got 0"):
+        start_batch_thread("x", lambda _: True, most=0)

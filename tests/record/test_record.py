@@ -11,13 +11,12 @@ import sqlite3
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
 
-from millpond._base import Outcome, Recalled, Status, offload
+from millpond._base import Outcome, Recalled, Status, offload, wall_time_from
 from millpond.errors import DeadlineError, RecordError, UsageError
 from millpond.flow import Journal
 from millpond.record import Record, RecordStatistics, RunState, list_runs_async, read_run
@@ -53,12 +52,11 @@ async def test_meta_says_what_the_run_is(tmp_path: Path) -> None:
     assert created_at.endswith("Z")
 
 
-async def test_times_sort_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_times_sort_as_text(tmp_path: Path) -> None:
     """All are of one length, those of whole seconds too."""
     now = 1_767_225_600.0
     async with new(tmp_path) as record:
-        with monkeypatch.context() as patched:
-            patched.setattr("millpond.record._record.time", SimpleNamespace(time=lambda: now))
+        with wall_time_from(lambda: now):
             record.event("x")
             now += 0.000_5
             record.event("x")

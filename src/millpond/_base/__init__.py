@@ -1,7 +1,8 @@
 """Ground: what every floor stands on. A user meets it through the floors."""
 
+from millpond._base._chance import chance, chance_from
 from millpond._base._checks import at_least, at_least_one, not_negative, seconds
-from millpond._base._clock import Clock, loop_time
+from millpond._base._clock import Clock, loop_time, wall_time, wall_time_from
 from millpond._base._deadline import Deadline
 from millpond._base._home import Home, Parked
 from millpond._base._hooks import listening, reach
@@ -16,11 +17,19 @@ from millpond._base._parking import (
     reason_of,
     wake,
 )
-from millpond._base._threads import offload, start_thread
+from millpond._base._threads import (
+    DaemonThreads,
+    Threads,
+    offload,
+    start_batch_thread,
+    start_thread,
+    threads_started_by,
+)
 from millpond._base._turns import TurnQueue
 
 __all__ = [
     "Clock",
+    "DaemonThreads",
     "Deadline",
     "Home",
     "Machine",
@@ -30,9 +39,12 @@ __all__ = [
     "Recalled",
     "Status",
     "StopSignal",
+    "Threads",
     "TurnQueue",
     "at_least",
     "at_least_one",
+    "chance",
+    "chance_from",
     "either",
     "listening",
     "loop_time",
@@ -44,6 +56,10 @@ __all__ = [
     "read_machine",
     "reason_of",
     "seconds",
+    "start_batch_thread",
     "start_thread",
+    "threads_started_by",
     "wake",
+    "wall_time",
+    "wall_time_from",
 ]

@@ -5,8 +5,6 @@ There is one owner of retries: turn off those of the client library.
 
 import email.utils
 import math
-import random
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar, cast, final
@@ -14,11 +12,13 @@ from typing import TypeVar, cast, final
 from millpond._base import (
     StopSignal,
     at_least_one,
+    chance,
     loop_time,
     not_negative,
     pause,
     reason_of,
     seconds,
+    wall_time,
 )
 from millpond.errors import InputError, Stopped, Transient, UsageError
 
@@ -98,7 +98,7 @@ class Retry:
     longest_wait: float = 30.0
     jitter: float = 0.25
     also: Callable[[Exception], bool] | None = None
-    chance: Callable[[], float] = random.random
+    chance: Callable[[], float] = chance
 
     def __post_init__(self) -> None:
         at_least_one("attempts", self.attempts)
@@ -192,7 +192,7 @@ def _retry_after(error: Exception) -> float | None:
     except ValueError:
         try:
             # A date is wall-clock time by its nature.
-            wait = email.utils.parsedate_to_datetime(str(asked)).timestamp() - time.time()
+            wait = email.utils.parsedate_to_datetime(str(asked)).timestamp() - wall_time()
         except (ValueError, OverflowError):
             return None
     return max(0.0, wait) if math.isfinite(wait) else None

@@ -26,14 +26,13 @@ import copy
 import enum
 import json
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, final
 
-from millpond._base import Outcome, Recalled, seconds
+from millpond._base import Outcome, Recalled, seconds, wall_time
 from millpond.errors import RecordError, UsageError
 from millpond.record._codec import JSON, Codec, is_encodable, lenient_json, storable
 from millpond.record._schema import DB_NAME, Meta, RunState, stamp
@@ -169,7 +168,7 @@ class Record:
         _check_text("run_id", run_id)
         _check_text("job", job)
         kept = _encoded(JSON, dict(settings), "the settings", path)
-        created_at = stamp(time.time())
+        created_at = stamp(wall_time())
 
         def opening() -> tuple[Store, Contents]:
             meta = Meta(
@@ -505,7 +504,7 @@ class Record:
         if self._failed is not None:
             self._lost += 1
             return
-        self._writer.put(Entry(self._appended, key, table, columns, time.time()))
+        self._writer.put(Entry(self._appended, key, table, columns, wall_time()))
 
     def _hear(self, message: Message) -> None:
         """Take in what the thread says. Runs in the loop."""
@@ -544,16 +543,21 @@ class Record:
             async with asyncio.timeout(timeout):
                 await wait_until(self._changed, lambda: self._phase is _Phase.CLOSED)
         except TimeoutError:
-            queued = self.statistics().queued
-            self._failed = self._failed or RecordError(
-                f"the disk did not take the last {queued} entries within {timeout:g} s",
-                path=self._path,
-                hint="the run can be resumed once the disk works",
-            )
-            self._phase = _Phase.CLOSED  # nobody waits for it again
-            self._changed.notify_waiters()
+            # The end may have been heard in the very tick of the timeout.
+            if self._phase is not _Phase.CLOSED:
+                self._give_up(timeout)
         if self._failed is not None and not self._failure_was_raised:
             raise self._told(self._failed)
+
+    def _give_up(self, timeout: float) -> None:
+        queued = self.statistics().queued
+        self._failed = self._failed or RecordError(
+            f"the disk did not take the last {queued} entries within {timeout:g} s",
+            path=self._path,
+            hint="the run can be resumed once the disk works",
+        )
+        self._phase = _Phase.CLOSED  # nobody waits for it again
+        self._changed.notify_waiters()
 
     def _told(self, failure: RecordError) -> RecordError:
         """Return *failure*, to be raised now: a fresh one for each who is told."""

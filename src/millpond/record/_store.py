@@ -5,14 +5,13 @@ import enum
 import json
 import os
 import sqlite3
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast, final
 
-from millpond._base import Outcome, Recalled, Status
+from millpond._base import Outcome, Recalled, Status, wall_time
 from millpond.errors import RecordError
 from millpond.record._codec import JSON, Codec, storable
 from millpond.record._faults import DAMAGED, explained, gone
@@ -142,7 +141,7 @@ class Store:
             recalled = dict(_read_finished(connection, codec, path))
             recalled.update(_read_answers(connection, codec, path))
             _prepare(connection)
-            _set_state(connection, RunState.RUNNING, "", stamp(time.time()))
+            _set_state(connection, RunState.RUNNING, "", stamp(wall_time()))
             store = cls(path, lock, connection, meta)
             undo.pop_all()
         return store, Contents(meta=meta, recalled=recalled)
@@ -178,7 +177,7 @@ class Store:
         Raises:
             RecordError: If the state could not be written. The file is let go all the same.
         """
-        state, reason, at = ending.state, ending.reason, stamp(time.time())
+        state, reason, at = ending.state, ending.reason, stamp(wall_time())
         if ending.only_if_used and not self._used and self._found is not None:
             state, reason, at = self._found.state, self._found.state_reason, self._found.state_at
         try:

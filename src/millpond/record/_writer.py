@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-import queue
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, final
 
-from millpond._base import start_thread
+from millpond._base import start_batch_thread
 from millpond.errors import RecordError
 from millpond.record._schema import RunState
 from millpond.record._store import Contents, Ending, Entry, Store
@@ -63,6 +62,9 @@ class Ended:
 Message: TypeAlias = Opened | Refused | Written | Dropped | Ended
 
 
+Opening: TypeAlias = Callable[[], tuple[Store, Contents]]
+
+
 @final
 class Writer:
     """Runs a `Store` on a thread of its own.
@@ -71,14 +73,17 @@ class Writer:
         opening: Called in the thread; returns the open store and what was in it.
     """
 
-    def __init__(self, opening: Callable[[], tuple[Store, Contents]]) -> None:
+    def __init__(self, opening: Opening) -> None:
         self._opening = opening
-        self._queue: queue.SimpleQueue[Entry | Ending] = queue.SimpleQueue()
+        self._put: Callable[[Opening | Entry | Ending], None] | None = None
+        # The rest belongs to the thread.
+        self._store: Store | None = None
+        self._failure: RecordError | None = None
 
     def start(
         self, name: str, loop: asyncio.AbstractEventLoop, hear: Callable[[Message], None]
     ) -> None:
-        """Start the thread.
+        """Start the thread. Once.
 
         Args:
             name: Shown in the thread's name.
@@ -93,56 +98,68 @@ class Writer:
                 # The loop was closed while the thread worked: nobody is left to tell.
                 return
 
-        start_thread(f"record-{name}", lambda: self._run(tell))
+        def work(batch: list[Opening | Entry | Ending]) -> bool:
+            return self._work(batch, tell)
+
+        self._put = start_batch_thread(f"record-{name}", work, most=_MOST_PER_BATCH)
+        self._put(self._opening)
 
     def put(self, entry: Entry | Ending) -> None:
         """Hand over an entry, or the end, after which comes nothing. Never blocks."""
-        self._queue.put(entry)
+        assert self._put is not None  # noqa: S101 - a record starts its writer before all else
+        self._put(entry)
 
-    def _run(self, tell: Callable[[Message], None]) -> None:
+    def _work(
+        self, batch: Sequence[Opening | Entry | Ending], tell: Callable[[Message], None]
+    ) -> bool:
+        """Do all that is in *batch*. Return whether more is to come."""
+        entries: list[Entry] = []
+        ending: Ending | None = None
+        for asked in batch:
+            if isinstance(asked, Entry):
+                entries.append(asked)
+            elif isinstance(asked, Ending):
+                ending = asked
+                break
+            elif not self._open(asked, tell):  # the first of all
+                return False
+        if entries:
+            self._write(entries, tell)
+        if ending is None:
+            return True
+        self._close(ending, tell)
+        return False
+
+    def _open(self, opening: Opening, tell: Callable[[Message], None]) -> bool:
         try:
-            store, contents = self._opening()
+            self._store, contents = opening()
         except Exception as error:  # noqa: BLE001 - every end of the thread must be heard of
             tell(Refused(_as_record_error(error)))
-            return
+            return False
         tell(Opened(contents))
-        failure: RecordError | None = None
-        ending: Ending | None = None
-        while ending is None:
-            batch, ending = self._take()
-            if not batch:
-                continue
-            if failure is None:
-                failure = self._write(store, batch)
-            if failure is None:
-                tell(Written(batch))
-            else:
-                tell(Dropped(batch, failure))
+        return True
+
+    def _write(self, entries: Sequence[Entry], tell: Callable[[Message], None]) -> None:
+        assert self._store is not None  # noqa: S101 - `_work` ends where it was not opened
+        if self._failure is None:
+            try:
+                self._store.write(entries)
+            except Exception as error:  # noqa: BLE001 - the same
+                self._failure = _as_record_error(error, self._store)
+                logger.error("from now on nothing is recorded: %s", self._failure)  # noqa: TRY400 - it says all
+        if self._failure is None:
+            tell(Written(entries))
+        else:
+            tell(Dropped(entries, self._failure))
+
+    def _close(self, ending: Ending, tell: Callable[[Message], None]) -> None:
+        assert self._store is not None  # noqa: S101 - the same
+        store, self._store = self._store, None
+        failure = self._failure
         if failure is not None:
             # Whatever the caller thinks: a run whose record has a gap is not finished.
             ending = Ending(state=RunState.FAILED, reason=str(failure))
         tell(Ended(_close(store, ending, failure)))
-
-    def _take(self) -> tuple[list[Entry], Ending | None]:
-        """Wait for something, and take what has come by then."""
-        batch: list[Entry] = []
-        waiting = 1
-        while waiting:
-            entry = self._queue.get()
-            if isinstance(entry, Ending):
-                return batch, entry
-            batch.append(entry)
-            waiting = min(self._queue.qsize(), _MOST_PER_BATCH - len(batch))
-        return batch, None
-
-    def _write(self, store: Store, batch: Sequence[Entry]) -> RecordError | None:
-        try:
-            store.write(batch)
-        except Exception as error:  # noqa: BLE001 - the same
-            failure = _as_record_error(error, store)
-            logger.error("from now on nothing is recorded: %s", failure)  # noqa: TRY400 - it says all
-            return failure
-        return None
 
 
 def _close(store: Store, ending: Ending, failure: RecordError | None) -> RecordError | None:
