@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from benchmarks import sync
+from benchmarks import explore, sync
 from benchmarks.rows import Suite
 
 
@@ -14,4 +14,4 @@ class MakeSuite(Protocol):
         ...
 
 
-SUITES: dict[str, MakeSuite] = {"sync": sync.suite}
+SUITES: dict[str, MakeSuite] = {"explore": explore.suite, "sync": sync.suite}

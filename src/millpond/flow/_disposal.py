@@ -166,6 +166,8 @@ class _Disposal:
         self._timer = loop.call_later(GIVE_UP_AFTER_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
+        if self._task.done():  # in this very turn of the loop: `_on_done` is in the queue
+            return
         self._task.remove_done_callback(self._on_done)
         # Keep the task alive, and look at its late error, so that nothing is logged as lost.
         self._task.add_done_callback(lambda task: task.cancelled() or task.exception())

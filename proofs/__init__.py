@@ -1,0 +1,1 @@
+"""Proofs: scenarios of our own code and of asyncio's, explored. ``python3 dev prove``."""
