@@ -587,7 +587,7 @@ def test_a_run_that_finds_no_test_is_a_failure(checkout: Checkout) -> None:
     assert code == 1
     here, races = output.splitlines()[-2:]
     assert here.endswith(": FAILED (no test was found)")
-    folders = "tests/races, tests/sync, tests/flow, tests/conformance"
+    folders = "tests/races, tests/sync, tests/flow, tests/testing, tests/conformance"
     assert races == f"races on 3.99: none of {folders} is here, not run"
 
 
