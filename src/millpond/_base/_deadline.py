@@ -1,6 +1,7 @@
 """A named limit on the time that a block may take."""
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -16,6 +17,8 @@ class Deadline:
     Args:
         layer: What the error and the outcome will name.
         timeout: Seconds. None sets no limit.
+        on_fired: Called right after the block was told to end. Obedience is counted from
+            there: a loop that was held up tells it later than *timeout*.
 
     Ordering:
         A result that arrives in the tick of its timeout is kept. A cancel from
@@ -27,6 +30,7 @@ class Deadline:
         "_handle",
         "_layer",
         "_loop",
+        "_on_fired",
         "_started",
         "_task",
         "_timeout",
@@ -34,8 +38,11 @@ class Deadline:
         "fired",
     )
 
-    def __init__(self, layer: str, timeout: float | None) -> None:
+    def __init__(
+        self, layer: str, timeout: float | None, *, on_fired: Callable[[], None] | None = None
+    ) -> None:
         self._layer = layer
+        self._on_fired = on_fired
         self._timeout = timeout
         self._handle: asyncio.Handle | None = None
         self.fired = False  # whether its time ran out inside the block
@@ -69,6 +76,8 @@ class Deadline:
     def _fire(self) -> None:
         self.fired = True
         self._task.cancel()
+        if self._on_fired is not None:
+            self._on_fired()
 
     def __exit__(
         self,

@@ -339,7 +339,7 @@ class Machinery(Generic[I, V]):
 
     # -- both
 
-    async def _stage(  # noqa: C901, PLR0912 - one branch per way to end, in one place
+    async def _stage(  # noqa: C901, PLR0912, PLR0915 - one branch per way to end, in one place
         self, entry: Entry[I], name: str, limit: float | None, work: Callable[[], Awaitable[R]]
     ) -> R:
         """Run one stage of an item. A failure ends the item and raises `_ItemEnded`."""
@@ -347,8 +347,14 @@ class Machinery(Generic[I, V]):
         task = entry.worker = asyncio.current_task()
         requests = 0 if task is None else task.cancelling()
         begun = loop_time()
-        scope = Deadline(name, limit)
-        giving_up = self._watch_obedience(entry, name, limit)
+        giving_up: asyncio.TimerHandle | None = None
+
+        def watch_obedience() -> None:
+            nonlocal giving_up
+            assert task is not None  # noqa: S101 - a deadline fires in tasks only
+            giving_up = task.get_loop().call_later(OBEY_SECONDS, self._abandon, entry, task, name)
+
+        scope = Deadline(name, limit, on_fired=watch_obedience)
         status = Status.FAILED
         value: tuple[R] | None = None
         failure: BaseException | None = None
@@ -397,14 +403,6 @@ class Machinery(Generic[I, V]):
             reason=f"{name} cancelled itself" if status is Status.CANCELLED else "",
         )
         raise _ItemEnded
-
-    def _watch_obedience(
-        self, entry: Entry[I], name: str, limit: float | None
-    ) -> asyncio.TimerHandle | None:
-        task = asyncio.current_task()
-        if limit is None or task is None:
-            return None
-        return task.get_loop().call_later(limit + OBEY_SECONDS, self._abandon, entry, task, name)
 
     def _abandon(self, entry: Entry[I], task: "asyncio.Task[Any]", name: str) -> None:
         """Go on without a stage that has ignored the cancel of its timeout (W7)."""
