@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import random
 import socket
@@ -118,6 +119,24 @@ def test_the_real_world_is_there_again_afterwards() -> None:
     )
     assert threading.Thread.start is start
     assert vars(socket.socket).get("connect") is own
+
+
+def test_what_is_logged_keeps_nothing_of_a_schedule(caplog: pytest.LogCaptureFixture) -> None:
+    """Logging is off within, and as it was afterwards."""
+
+    def scenario(world: World) -> None:
+        async def work() -> None:
+            try:
+                await world.io("call")
+            finally:
+                logging.getLogger("millpond").error("closing")
+
+        world.spawn("W", work(), daemon=True)
+
+    explore(scenario)
+    assert not caplog.records
+    logging.getLogger("millpond").error("heard")
+    assert [record.message for record in caplog.records] == ["heard"]
 
 
 def test_a_real_connection_of_the_loop_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -409,8 +410,11 @@ def _controlled() -> Generator[_Control]:
     if running is not None:
         msg = "`explore` runs a loop of its own; call it from outside of any running loop"
         raise UsageError(msg)
-    collecting = gc.isenabled()
+    collecting, muted = gc.isenabled(), logging.root.manager.disable
     gc.disable()
+    # Thousands of schedules would log; and whoever keeps the records, as pytest does, keeps the
+    # frames of their errors, with all that a schedule had in its hands.
+    logging.disable()
     control: _Control | None = None
     try:
         with warnings.catch_warnings(record=True) as seen, Fence() as fence:
@@ -422,6 +426,7 @@ def _controlled() -> Generator[_Control]:
                 # While nobody hears them: what the last schedules left complains when it goes.
                 gc.collect()
     finally:
+        logging.disable(muted)
         if collecting:
             gc.enable()
         for warning in control.others.values() if control is not None else ():
