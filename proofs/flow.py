@@ -624,7 +624,7 @@ def run(  # noqa: C901 - one scenario, with all that the world may do
         ends: Whether somebody may stop the run, or cancel it.
         fails: Whether a request or a consumption may fail.
     """
-    bad = (OSError("no"),) if fails else ()
+    bad = (OSError,) if fails else ()
 
     def scenario(world: World) -> None:  # noqa: C901 - the same
         made = gone = read = 0

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -137,6 +138,30 @@ def test_what_is_logged_keeps_nothing_of_a_schedule(caplog: pytest.LogCaptureFix
     assert not caplog.records
     logging.getLogger("millpond").error("heard")
     assert [record.message for record in caplog.records] == ["heard"]
+
+
+def test_an_error_that_schedules_share_keeps_none_of_them() -> None:
+    """Given as an instance, it is raised again and again, and holds no frames of before."""
+    shared = ValueError("no")
+    alive: list[weakref.ref[object]] = []
+
+    class Held:
+        pass
+
+    def scenario(world: World) -> None:
+        async def work() -> None:
+            held = Held()
+            alive.append(weakref.ref(held))
+            with contextlib.suppress(ValueError):
+                await world.io("call", shared)
+            await world.io("next")
+
+        for name in "AB":
+            world.spawn(name, work(), cancel=True)
+
+    explore(scenario)
+    assert len(alive) > 10
+    assert sum(one() is not None for one in alive) <= 2
 
 
 def test_a_real_connection_of_the_loop_is_refused() -> None:

@@ -340,7 +340,9 @@ class Settle:
         self._prepared = True
         outcome = self._outcome
         if isinstance(outcome, BaseException):
-            self._error = outcome
+            # One that several schedules share must not keep the frames of all of them.
+            self._error = outcome.with_traceback(None)
+            outcome.__context__ = None
         elif isinstance(outcome, type):
             self._value = cast("type[object]", outcome)
             if issubclass(outcome, BaseException):
